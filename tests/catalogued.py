@@ -6,7 +6,7 @@ import time
 
 from firecron.base.instants import to_text
 from firecron.cron.schedule import Schedule
-from firecron.jobs.groups import group_fields
+from firecron.jobs.catalogue import group_fields
 from rtdb_emulator.pytest_plugin import Rtdb
 
 DAY = 86_400_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -30,6 +31,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "without-a-clock"))
 # Nothing here takes a tenth of it; a child that hangs is killed then, so that the test fails and not the whole run.
 BOUND = 40.0
 
+HERE = Path(__file__).parent
 PLUGIN = "rtdb_emulator.pytest_plugin"
 INSTALLED = any(entry.value == PLUGIN for entry in entry_points(group="pytest11"))
 
@@ -45,6 +47,47 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log)
+
+
+# Each worker begins with one of these parts, and goes on with a share of the short tests. The first part waits most of
+# its time and the others compute: a processor has work while a worker waits. The short tests are left for the end, so
+# that no worker is alone with a long one then.
+HEADS = (("process",), ("simulation",), ("interleaving",), ("mutation", "invariants"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    if workers > 1:
+        items[:] = spread(items, workers)
+
+
+def spread(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """The tests in the order in which each worker is handed, at first, as many as the others: its head and the next of
+    those that are in no head.
+    """
+    heads: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    rest: list[pytest.Item] = []
+    part_of = {folder: number % workers for number, folders in enumerate(HEADS) for folder in folders}
+    for item in items:
+        part = part_of.get(item.path.relative_to(HERE).parts[0])
+        (rest if part is None else heads[part]).append(item)
+    ordered: list[pytest.Item] = []
+    for number, head in enumerate(heads, 1):
+        added = max(0, len(items) * number // workers - len(ordered) - len(head))
+        ordered += head + rest[:added]
+        rest = rest[added:]
+    return ordered + rest
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the collector of cyclic garbage away from what is collected: it stays until the end, in cycles or not."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -87,6 +130,14 @@ def no_firebase_app_outlives_its_test() -> Iterator[None]:
     """Deletes the Firebase apps that a test has made."""
     yield
     delete_firebase_apps()
+
+
+@pytest.fixture
+def deep() -> Iterator[None]:
+    """For a test that goes to the depth of the stack: a collection there would find no room for what it calls."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture

@@ -35,7 +35,8 @@ from tests.invariants.mutants_verdict import VERDICT_MUTANTS
 from tests.mutation.generate import Mutant as Generated
 from tests.mutation.generate import generate
 from tests.mutation.ledger import Ledger
-from tests.mutation.overlay import ROOT, Overlay, each
+from tests.mutation.overlay import ROOT, each
+from tests.mutation.prepared import Prepared
 from tests.mutation.reach import Reach, collect, digest, meaning
 from tests.mutation.trial import Judged, Trials
 
@@ -49,8 +50,8 @@ LISTED = {
     "lock/lease.py",
     "lock/protocol.py",
     "lock/record.py",
-    "lock/step_protocol.py",
-    "lock/step_record.py",
+    "steps/protocol.py",
+    "steps/record.py",
 }
 # These are no part of what runs jobs.
 APART = {"cli", "demo", "testing"}
@@ -86,15 +87,14 @@ def mutate(text: str, mutant: Mutant) -> str:
     return text.replace(mutant.old, mutant.new)
 
 
-def is_caught(overlay: Overlay, mutant: Mutant) -> bool:
+def is_caught(prepared: Prepared, mutant: Mutant) -> bool:
     """Whether its tests fail with the mutant in place."""
+    overlay = prepared.overlay
     file = f"firecron/{mutant.file}"
     source = (ROOT / "src" / file).read_bytes()
     overlay.put(file, mutate(source.decode(), mutant).encode())
     try:
-        # By a thread, which ends the process: an alarm may come in the middle of pytest's own code.
-        limit = ("--timeout", "10", "--timeout-method", "thread")
-        code = overlay.run(["-x", *limit, *mutant.tests.split()], BOUND, {})
+        code = prepared.run(mutant.tests.split(), BOUND)
     finally:
         overlay.put(file, source)
     if code not in (None, 0, FAILED_TESTS):
@@ -102,14 +102,20 @@ def is_caught(overlay: Overlay, mutant: Mutant) -> bool:
     return code != 0
 
 
+@cache
+def generated_of(file: Path) -> tuple[Generated, ...]:
+    """All mutants of a file of src."""
+    return tuple(generate(str(file.relative_to(ROOT / "src")), file.read_bytes()))
+
+
 def generated() -> list[Generated]:
     """All generated mutants but the equivalent ones."""
-    found = []
+    found: list[Generated] = []
     package = ROOT / "src" / "firecron"
     for file in sorted(package.rglob("*.py")):
         is_listed = file.relative_to(package).as_posix() in LISTED
         if not is_listed and (APART.isdisjoint(file.parts) or "process" in file.parts):
-            found += generate(str(file.relative_to(ROOT / "src")), file.read_bytes())
+            found += generated_of(file)
     return [mutant for mutant in found if str(mutant) not in EQUIVALENT]
 
 
@@ -149,13 +155,13 @@ def try_listed(mutants: list[Mutant], jobs: int) -> int:
     """Try listed mutants; how many were not caught."""
     missed = 0
 
-    def work(overlay: Overlay, mutant: Mutant) -> tuple[Mutant, str]:
+    def work(prepared: Prepared, mutant: Mutant) -> tuple[Mutant, str]:
         try:
-            return mutant, "caught" if is_caught(overlay, mutant) else "SURVIVED"
+            return mutant, "caught" if is_caught(prepared, mutant) else "SURVIVED"
         except Misfit as misfit:
             return mutant, f"MISFIT {misfit}"
 
-    for done, (mutant, verdict) in enumerate(each(mutants, work, jobs, Overlay) if mutants else (), 1):
+    for done, (mutant, verdict) in enumerate(each(mutants, work, jobs, Prepared) if mutants else (), 1):
         if verdict != "caught":
             missed += 1
             print(f"\r{verdict}  {mutant}  [{mutant.tests}]")

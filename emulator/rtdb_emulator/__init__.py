@@ -37,7 +37,7 @@ _HOMES = {
 }
 
 
-_EXTRA = {"httptools", "starlette", "uvicorn", "websockets"}
+EXTRA = {"httptools", "starlette", "uvicorn", "websockets"}
 
 
 def __getattr__(name: str) -> object:
@@ -56,7 +56,7 @@ def naming_the_extra() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package not in _EXTRA:
+        if package not in EXTRA:
             raise
         line = f"{package} is not installed; the emulator needs: pip install 'firecron[emulator]'"
         raise ModuleNotFoundError(line, name=package) from error

@@ -67,7 +67,10 @@ def make_parser(name: str) -> argparse.ArgumentParser:
         "--port", type=_port, default=DEFAULT_PORT, help="port to listen on, 0 for any free one (default: %(default)s)"
     )
     parser.add_argument(
-        "--rules", type=Path, metavar="FILE", help="security rules of every database (default: open to all)"
+        "--rules",
+        type=Path,
+        metavar="FILE",
+        help="security rules of every database, read again when FILE changes (default: open to all)",
     )
     parser.add_argument(
         "--import",

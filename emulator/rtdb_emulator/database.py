@@ -40,6 +40,7 @@ class Access:
 
 
 ADMIN = Access(admin=True)
+SIGNED_OUT = Access(admin=False)
 
 
 class PreconditionFailed(Refusal):
@@ -100,6 +101,9 @@ class Keeper(Protocol):
 
     def refused(self, namespace: str, refused: Refused) -> None:
         """The rules of this namespace have denied an operation."""
+
+    def replaced(self, node: Node) -> None:
+        """A write has deleted or replaced this node."""
 
 
 class Database:
@@ -199,6 +203,14 @@ class Database:
             for listener in (*self._listeners, *self._crowds):
                 listener.rules_changed()
 
+    def follow_rules(self, former: Rules, rules: Rules) -> None:
+        """Use these rules if the database has the former ones, and none of its own."""
+        with self._lock:
+            if self.rules is former:
+                self._use(rules)
+                for listener in (*self._listeners, *self._crowds):
+                    listener.rules_changed()
+
     @contextmanager
     def listening(self, listener: Listener) -> Iterator[Node]:
         """Call `listener` for every commit after the tree that this yields, until the block ends."""
@@ -216,6 +228,12 @@ class Database:
         """Yield the tree; no write happens until the block ends. Call `attach` and `detach` inside it."""
         with self._lock:
             yield self.root
+
+    def let_go(self, commit: Commit) -> None:
+        """Free what a write has deleted, in steps. A listener that keeps the commit for longer calls this again."""
+        if self._keeper is not None:
+            for change in commit.changes:
+                self._keeper.replaced(EMPTY if change.priority_only else commit.before.at(change.path))
 
     def attach(self, crowd: Crowd) -> None:
         self._crowds.append(crowd)
@@ -273,6 +291,7 @@ class Database:
         self.root = after
         for listener in (*self._listeners, *self._crowds):
             listener.committed(commit)
+        self.let_go(commit)
         return after
 
     def _check_permission(

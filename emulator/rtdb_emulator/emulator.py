@@ -20,18 +20,16 @@ from urllib.parse import quote
 from rtdb_emulator.clock import wall_clock
 from rtdb_emulator.database import ADMIN
 from rtdb_emulator.http.app import App
-from rtdb_emulator.http.doors import Doors
+from rtdb_emulator.http.endpoints import Doors
 from rtdb_emulator.http.faults import Faults
 from rtdb_emulator.http.listener import Listener, open_socket
-from rtdb_emulator.http.log import RequestLog
-from rtdb_emulator.http.matching import Criteria
+from rtdb_emulator.http.log import Criteria, RequestLog
 from rtdb_emulator.http.service import Service
 from rtdb_emulator.jsondata import render
-from rtdb_emulator.operations import Operations
 from rtdb_emulator.paths import split_path
 from rtdb_emulator.rules import OPEN, Rules
 from rtdb_emulator.rules.coverage import Coverage
-from rtdb_emulator.store import Refusals, Store
+from rtdb_emulator.store import Operations, Refusals, Store
 from rtdb_emulator.ws.server import Settings, Sockets
 
 DEFAULT_PROJECT = "demo-firecron"
@@ -116,6 +114,7 @@ class Emulator:
         """Close all connections and stop serving. The data stays. A stopped emulator stays stopped."""
         listener, self._listener = self._listener, None
         if listener is not None:
+            self._store.remains.detach()
             listener.stop()
             self.faults.clear()
 
@@ -156,6 +155,14 @@ class Emulator:
             rules: The text of a rules file, the same as a mapping, or the file's path.
         """
         self._store.database(namespace).set_rules(_load_rules(rules))
+
+    def replace_rules(self, rules: str | Mapping[str, object] | FilePath) -> None:
+        """Replace the rules that all namespaces begin with. A namespace with rules of its own keeps those.
+
+        Args:
+            rules: The text of a rules file, the same as a mapping, or the file's path.
+        """
+        self._store.replace_rules(_load_rules(rules))
 
     def namespaces(self) -> list[str]:
         """Return the namespaces that have had a write, or have rules of their own."""
@@ -205,8 +212,9 @@ class Emulator:
         doors = Doors(self.faults, self._store.now).endpoints()
         service = Service(self._store, self._project, self._random.getrandbits, doors)
         sockets = Sockets(self._store, service, self.requests, self.faults, self._sockets)
-        app = App(service, self.requests, self.faults, self._keep_alive, sockets)
+        app = App(service, self.requests, self.faults, self._keep_alive, sockets, self._store.remains)
         self.faults.interrupt = lambda criteria: self._interrupt(app, criteria)
+        self._store.remains.attach(app.wake)
         return app
 
     def _interrupt(self, app: App, criteria: Criteria) -> None:

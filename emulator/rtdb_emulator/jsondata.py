@@ -10,8 +10,7 @@ import json
 import math
 import re
 from collections.abc import Collection
-from json.encoder import encode_basestring
-from typing import NoReturn, TypeGuard
+from typing import Final, NoReturn, TypeGuard
 
 from rtdb_emulator.errors import BadRequest
 from rtdb_emulator.ordering import Scalar
@@ -27,6 +26,14 @@ _INT64 = range(-(2**63), 2**63)
 _INDEX = re.compile(r"(0|[1-9][0-9]*)\Z")
 
 
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+# Made once: `json.loads` would make one for each text.
+DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
+
+
 class NeedsServer(Exception):
     """The data has a server value, and the caller can't resolve it: only the write knows the time and the old value."""
 
@@ -36,7 +43,7 @@ def decode(body: bytes | bytearray) -> object:
     if not body:
         raise BadRequest("Error: No data supplied.")
     try:
-        return json.loads(body.decode(), parse_constant=_no_constant)
+        return DECODER.decode(body.decode())
     except (ValueError, RecursionError):
         raise BadRequest(INVALID) from None
 
@@ -131,20 +138,6 @@ def array_length(keys: Collection[str]) -> int | None:
     return length if length <= 2 * len(keys) else None
 
 
-def encode_shallow(node: Node, keys: list[str] | None = None, *, pretty: bool = False) -> bytes:
-    """Encode a leaf's value, an object as `{key: true}` (for `keys` only, if given), and an empty node as null.
-
-    `json` makes a tuple of each key and value, and with each hundred of them Python's collector of garbage looks at the
-    whole tree: it took ten times as long as this.
-    """
-    if node.is_empty or node.is_leaf:
-        return encode(node.value, pretty=pretty)
-    keys = node.ordered_keys() if keys is None else keys
-    if pretty or not keys:
-        return encode(dict.fromkeys(keys, True), pretty=pretty)
-    return ("{" + ":true,".join(map(encode_basestring, keys)) + ":true}").encode()
-
-
 def _parse_object(data: dict[str, object], now: int | None, existing: Node, depth: int) -> Member | None:
     if ".sv" in data:
         if len(data) != 1:
@@ -214,7 +207,3 @@ def _string(text: str) -> str:
     if size > MAX_STRING_BYTES:
         raise BadRequest(f"Invalid data; a string has {size} bytes, {MAX_STRING_BYTES} are allowed.")
     return text
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

@@ -13,33 +13,38 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Generator, Iterator
-from itertools import islice
-from typing import Final, NoReturn
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Final, final
 
 from rtdb_emulator.errors import BadRequest
 from rtdb_emulator.jsondata import (
+    DECODER,
     INVALID,
     INVALID_OBJECT,
     NeedsServer,
     array_length,
     decode,
-    encode,
     parse_member,
     parse_priority,
     render,
 )
 from rtdb_emulator.ordering import ordering
 from rtdb_emulator.paths import PRIORITY, check_depth, is_key
-from rtdb_emulator.table import SMALL, empty_buckets, fill, finished
-from rtdb_emulator.tree import EMPTY, Member, Node, Priority, as_node, hashing
+from rtdb_emulator.query import arranging
+from rtdb_emulator.steps import at_once
+from rtdb_emulator.table import SMALL, Members, empty_buckets, fill, finished
+from rtdb_emulator.tree import BY_KEY, EMPTY, Member, Node, Priority, arranging_keys, as_node, hashing
 
 # Bytes, or characters: smaller data is read at once.
 LARGE: Final = 256 * 1024
 
 CHUNK = 64 * 1024
 # Members between two yields: while they are read, while they are moved.
-_READ, _MOVED = 50, 2_000
+_READ, MOVED = 50, 2_000
+# The most members of JSON that is made at once.
+MOST_AT_ONCE = 2_000
 # How many members are encoded at once; a text counts as one more member for every 200 characters.
 WEIGHT, _CHARACTERS = 500, 200
 
@@ -70,63 +75,192 @@ def load_json(body: bytes) -> object:
     """Return the content of a file, for a write: as a node if it is large, because a node takes less memory."""
     if len(body) < LARGE:
         return decode(body)
-    steps = reading(body, 0)
     try:
-        while True:
-            next(steps)
-    except StopIteration as end:
-        node: Node = end.value
-        return node
+        return at_once(reading(body, 0))
     except NeedsServer:
         return decode(body)
 
 
-def writing(node: Node) -> Iterator[bytes]:
-    """Yield the node's JSON with its priorities, as the answer to a write shows it, in pieces."""
-    if not node.members:
-        yield encode(render(node, priorities=True))
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of a node's JSON: as `render` and `encode` have it, or (`ascii`) with other characters escaped."""
+
+    priorities: bool = False
+    arrays: bool = True
+    pretty: bool = False
+    ascii: bool = False
+
+    def encoded(self, data: object) -> bytes:
+        separators = (",", " : ") if self.pretty else (",", ":")
+        indent = 2 if self.pretty else None
+        return json.dumps(data, ensure_ascii=self.ascii, indent=indent, separators=separators).encode()
+
+
+# As a socket's protocol has it.
+WIRE: Final = Form(priorities=True, arrays=False, ascii=True)
+# As the answer to a write shows what was stored.
+STORED: Final = Form(priorities=True)
+
+
+@final
+class Long:
+    """JSON that is made in steps, once for all that send it. The steps are for one thread."""
+
+    __slots__ = ("_made", "_pieces")
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._made = bytearray()
+
+    def making(self) -> Generator[None]:
+        """Make it in steps. Several may do so at once: each makes a part."""
+        for piece in self._pieces:
+            self._made += piece
+            yield
+
+    @property
+    def whole(self) -> bytearray:
+        """The whole JSON. What isn't made is made at once."""
+        for _ in self.making():
+            pass
+        return self._made
+
+
+def is_large(node: Node, keys: list[str] | None = None) -> bool:
+    """Return whether the JSON of a node, or of these children of it, is to be made in steps."""
+    return _is_much(_size_of(node) if keys is None else _sizes(node.members, keys))
+
+
+def are_large(nodes: Iterable[Node]) -> bool:
+    """Return whether the JSON of these nodes together is to be made in steps."""
+    return _is_much(chain.from_iterable(map(_size_of, nodes)))
+
+
+def preparing(node: Node, order: str | None, *, hashed: bool) -> Generator[None]:
+    """Make what a request needs of a node quick, in steps: its children in the order of a query, and its hash."""
+    if order is not None:
+        yield from arranging(node, order)
+    if hashed and not node.knows_hash and is_large(node):
+        yield from hashing(node)
+
+
+def _is_much(sizes: Iterable[int]) -> bool:
+    left = LARGE
+    for number, size in enumerate(sizes):
+        left -= size
+        if left < 0 or number >= MOST_AT_ONCE:
+            return True
+    return False
+
+
+def _size_of(node: Node) -> Iterable[int]:
+    if node.members:
+        return _sizes(node.members, node.members)
+    return (len(node.value) if isinstance(node.value, str) else 1,)
+
+
+def _sizes(members: Members[Member], keys: Iterable[str]) -> Iterator[int]:
+    for key in keys:
+        member = members[key]
+        yield len(key) + (len(member) if isinstance(member, str) else 1)
+        if isinstance(member, Node):
+            yield from _sizes(member.members, member.members)
+
+
+def writing(node: Node, form: Form = STORED, keys: list[str] | None = None, level: int = 0) -> Iterator[bytes]:
+    """Yield the node's JSON in pieces; with `keys`, that of a node with these of its children only, in this order."""
+    if keys is None and not node.members:
+        yield form.encoded(render(node, priorities=form.priorities, arrays=form.arrays)) + _end(form, level)
         return
-    keys = node.ordered_keys()
-    length = array_length(keys) if node.priority is None else None
-    yield b"{" if length is None else b"["
-    names = keys if length is None else [str(index) for index in range(length)]
+    priority = node.priority if form.priorities else None
+    if keys is None:
+        for _ in arranging_keys(node):
+            yield b""
+    names = node.ordered_keys() if keys is None else keys
+    length = array_length(names) if form.arrays and priority is None else None
+    shown = frozenset[str]()
+    if length is not None:
+        shown = frozenset(names)
+        names = [str(index) for index in range(length)]
+    line = b"\n" + b"  " * level if form.pretty else b""
+    indent, colon = (line + b"  ", b" : ") if form.pretty else (b"", b":")
     comma = b""
     batch: dict[str, object] = {}
     weight = 0
+    yield b"{" if length is None else b"["
     for key in names:
-        member = node.members.get(key)
+        member = node.members.get(key) if length is None or key in shown else None
         if isinstance(member, Node) and member.is_deep:
-            yield comma + _encoded(batch, length) if batch else b""
-            comma = b"," if batch else comma
-            batch, weight = {}, 0
-            yield comma if length is not None else comma + encode(key) + b":"
-            yield from writing(member)
+            if batch:
+                yield comma + _encoded(batch, form, length, line)
+                comma, batch, weight = b",", {}, 0
+            yield comma + indent + (form.encoded(key) + colon if length is None else b"")
+            yield from writing(member, form, None, level + 1)
             comma = b","
             continue
-        batch[key] = render(member, priorities=True) if isinstance(member, Node) else member
-        weight += 1 + (len(member) // _CHARACTERS if isinstance(member, str) else 0)
-        weight += len(member.members) if isinstance(member, Node) else 0
+        if isinstance(member, Node):
+            batch[key] = render(member, priorities=form.priorities, arrays=form.arrays)
+            weight += 1 + len(member.members)
+        else:
+            batch[key] = member
+            weight += 1 + (len(member) // _CHARACTERS if isinstance(member, str) else 0)
         if weight >= WEIGHT:
-            yield comma + _encoded(batch, length)
+            yield comma + _encoded(batch, form, length, line)
             comma, batch, weight = b",", {}, 0
-    if node.priority is not None:
-        batch[PRIORITY] = node.priority
-    yield (comma + _encoded(batch, length) if batch else b"") + (b"}" if length is None else b"]")
+    if priority is not None:
+        batch[PRIORITY] = priority
+    if batch:
+        yield comma + _encoded(batch, form, length, line)
+        comma = b","
+    yield (line if comma else b"") + (b"}" if length is None else b"]") + _end(form, level)
 
 
-def _encoded(batch: dict[str, object], length: int | None) -> bytes:
-    return encode(batch if length is None else list(batch.values()))[1:-1]
+def writing_all(nodes: Iterable[tuple[str, Node]], form: Form) -> Iterator[bytes]:
+    """Yield the JSON of an object of these nodes, which are in no node together, in pieces."""
+    comma = b""
+    batch: dict[str, object] = {}
+    weight = 0
+    yield b"{"
+    for key, node in nodes:
+        if is_large(node):
+            if batch:
+                yield comma + form.encoded(batch)[1:-1]
+                comma, batch, weight = b",", {}, 0
+            yield comma + form.encoded(key) + b":"
+            yield from writing(node, form)
+            comma = b","
+            continue
+        batch[key] = render(node, priorities=form.priorities, arrays=form.arrays)
+        weight += 1 + len(node.members)
+        if weight >= WEIGHT:
+            yield comma + form.encoded(batch)[1:-1]
+            comma, batch, weight = b",", {}, 0
+    if batch:
+        yield comma + form.encoded(batch)[1:-1]
+    yield b"}"
+
+
+def writing_keys(keys: list[str], form: Form) -> Iterator[bytes]:
+    """Yield the JSON of an object that has true for each of these keys, in pieces."""
+    line = b"\n" if form.pretty else b""
+    for start in range(0, len(keys), MOVED):
+        run = dict.fromkeys(keys[start : start + MOVED], True)
+        yield (b"," if start else b"{") + _encoded(run, form, None, line)
+    yield line + b"}" + _end(form, 0) if keys else b"{}" + _end(form, 0)
+
+
+def _encoded(batch: Mapping[str, object], form: Form, length: int | None, line: bytes) -> bytes:
+    """Return the members of a batch, without the brackets around them."""
+    text = form.encoded(batch if length is None else list(batch.values()))[1:-1]
+    return text.rstrip(b"\n").replace(b"\n", line) if form.pretty else text
+
+
+def _end(form: Form, level: int) -> bytes:
+    return b"\n" if form.pretty and level == 0 else b""
 
 
 class _NotJson(Exception):
     pass
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-_decoder = json.JSONDecoder(parse_constant=_no_constant)
 
 
 class _Reader:
@@ -248,7 +382,7 @@ class _Reader:
         """Return the value here, decoded; `_LATER` for a large object or array."""
         while True:
             try:
-                data, end = _decoder.raw_decode(self._text, self._at)
+                data, end = DECODER.raw_decode(self._text, self._at)
             except (ValueError, RecursionError):
                 # The text is broken, or ends inside the value.
                 if len(self._text) - self._at >= LARGE and self._text[self._at] in "{[":
@@ -302,10 +436,12 @@ def _branch(members: dict[str, Member], priority: Priority) -> Generator[None, N
         return Node(None, members, priority)
     buckets: list[dict[str, Member]] = empty_buckets(len(members))
     items = iter(members.items())
-    while piece := list(islice(items, _MOVED)):
+    while piece := list(islice(items, MOVED)):
         fill(buckets, piece)
         yield
     order = yield from ordering(members)
-    node = Node(None, finished(buckets, order), priority)
+    table = finished(buckets)
+    table.keep_order(BY_KEY, order)
+    node = Node(None, table, priority)
     yield from hashing(node)
     return node

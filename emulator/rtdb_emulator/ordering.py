@@ -1,7 +1,9 @@
 """The three orders of RTDB: by key, by value, by priority.
 
 Each function returns a tuple that sorts as the database sorts its argument. Values or priorities may be equal: then the
-caller sorts by key, as RTDB does. No two keys are equal.
+caller sorts by key, as RTDB does. No two keys are equal. Texts are in the order of their UTF-16 units, as the SDKs for
+JavaScript and Java have it: in another order a node would have another hash than theirs, and their transactions would
+be stale each time.
 """
 
 from __future__ import annotations
@@ -23,22 +25,25 @@ _LETTERS = ":"  # the character after the last digit
 RUN = 5_000  # keys that are sorted at once
 _FIRST_WORD: SortKey = (1,)  # the integers come before it
 _INT32 = range(-(2**31), 2**31)
+# Characters of two units.
+_PAIR = re.compile("[\U00010000-\U0010ffff]")
 
 
 def key_order(key: str) -> SortKey:
     """Return the sort key of a key.
 
-    Keys that look like integers come first, in numeric order ("7" before "007"). All others follow, by code point,
-    which is the order of their UTF-8 bytes.
+    Keys that look like integers come first, in numeric order ("7" before "007"). All others follow, as texts. The last
+    item is the key.
     """
     if (match := _INTEGER.match(key)) and (number := int(match[1] + match[2])) in _INT32:
         return (0, number, len(key), key)
-    return (1, key)
+    return (1, key) if key.isascii() else (1, _units(key), key)
 
 
 def in_key_order(keys: Iterable[str]) -> list[str]:
     """Return the keys in the order of `key_order`."""
-    ordered = sorted(keys)
+    ordered = list(keys)
+    ordered.sort(key=None if all(map(str.isascii, ordered)) else _units)
     # An integer begins with a digit or a minus sign. Most keys begin with a letter, and all these come later.
     end = bisect_left(ordered, _LETTERS)
     if end == 0:
@@ -64,7 +69,7 @@ def ordering(keys: Iterable[str]) -> Generator[None, None, list[str]]:
         integers.append(run[:end])
         words += run[end:]
         yield
-    words.sort()  # quick, because the runs are sorted
+    words.sort(key=None if all(map(str.isascii, words)) else _units)  # quick, because the runs are sorted
     yield
     ordered = []
     for number, key in enumerate(merge(*integers, key=key_order)):
@@ -78,7 +83,7 @@ def priority_order(priority: str | float | None) -> SortKey:
     """Return the sort key of a priority: None, then numbers, then strings."""
     if priority is None:
         return (0,)
-    return (2, priority) if isinstance(priority, str) else (1, priority)
+    return (2, _units(priority)) if isinstance(priority, str) else (1, priority)
 
 
 def value_order(value: Scalar | None, *, is_object: bool = False) -> SortKey:
@@ -89,4 +94,14 @@ def value_order(value: Scalar | None, *, is_object: bool = False) -> SortKey:
         return (0,)
     if isinstance(value, bool):
         return (2,) if value else (1,)
-    return (4, value) if isinstance(value, str) else (3, value)
+    return (4, _units(value)) if isinstance(value, str) else (3, value)
+
+
+def _units(text: str) -> str:
+    """Return a text that sorts as the UTF-16 units of this one do."""
+    return text if text.isascii() else _PAIR.sub(_as_pair, text)
+
+
+def _as_pair(character: re.Match[str]) -> str:
+    high, low = divmod(ord(character[0]) - 0x10000, 0x400)
+    return chr(0xD800 + high) + chr(0xDC00 + low)

@@ -1,8 +1,10 @@
-"""Keys and paths: their limits, and how the path and the query of a URL become keys and parameters."""
+"""Keys and paths: their limits, how a URL's path and query become keys and parameters, and push ids."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from random import SystemRandom
 from urllib.parse import parse_qsl, unquote
 
 from rtdb_emulator.errors import BadRequest
@@ -13,11 +15,12 @@ MAX_KEY_BYTES = 768
 PRIORITY = ".priority"
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}\Z")
-_MOST_KNOWN = 4096
-_known: dict[str, str] = {}
 _KEY = re.compile(r"[^.$#\[\]/\x00-\x1f\x7f]+\Z")
 _BROKEN_ENCODING = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _INVALID_TOKEN = "Invalid path: Invalid token in path"
+_MOST_KNOWN = 4096
+
+_known: dict[str, str] = {}
 
 
 def is_namespace(name: str) -> bool:
@@ -99,3 +102,41 @@ def _checked(keys: list[str]) -> Path:
     if len(stored) > MAX_DEPTH:
         raise BadRequest(f"Invalid path: it has {len(stored)} levels, {MAX_DEPTH} are allowed.")
     return tuple(keys)
+
+
+# --- push ids: 20 characters that sort by time, and by order within one millisecond
+
+ALPHABET = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+_TIME_LENGTH = 8
+_TAIL_BITS = 72
+
+
+class PushIds:
+    """A source of push ids: 8 characters of time, then 12 random ones, which count up within one millisecond.
+
+    If the clock steps back, the ids don't: they keep the last time until the clock has passed it.
+    """
+
+    def __init__(self, random_bits: Callable[[int], int] | None = None) -> None:
+        self._random_bits = random_bits or SystemRandom().getrandbits
+        self._time = -1
+        self._tail = 0
+
+    def next(self, now: int) -> str:
+        if now > self._time:
+            self._time = now
+            self._tail = self._random_bits(_TAIL_BITS)
+        else:
+            self._tail += 1
+            if self._tail >> _TAIL_BITS:  # the millisecond is used up
+                self._time += 1
+                self._tail = 0
+        return _digits(self._time, _TIME_LENGTH) + _digits(self._tail, 12)
+
+
+def _digits(number: int, length: int) -> str:
+    digits = []
+    for _ in range(length):
+        number, digit = divmod(number, 64)
+        digits.append(ALPHABET[digit])
+    return "".join(reversed(digits))

@@ -1,14 +1,19 @@
-"""REST queries: parse the parameters of a request, and select the children of a node that match them.
+"""Queries: the children of a node that match, in an order that the node keeps.
 
-`parse_query` checks the parameters, with RTDB's own error texts. `Query.select` is pure. The rules decide whether a
-query has its index.
+`Query` selects, and is pure. A node with many children keeps the orders of its keys that queries have asked for
+(`table`): the next query finds its window there by halves, and a write moves one key. `parse_query` checks the
+parameters of a REST request, with RTDB's own error texts (`ws.messages` has the form of the sockets). The rules decide
+whether a query has its index.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
 from typing import TypeAlias
 
 from rtdb_emulator.errors import BadRequest
@@ -16,15 +21,10 @@ from rtdb_emulator.jsondata import decode, parse
 from rtdb_emulator.ordering import Scalar, SortKey, key_order, priority_order, value_order
 from rtdb_emulator.paths import is_key, split_path
 from rtdb_emulator.rules import QueryFacts
-from rtdb_emulator.tree import Node, Path
+from rtdb_emulator.table import Table
+from rtdb_emulator.tree import BY_KEY, Member, Node, Path, arranging_keys
 
-PARAMETERS = (
-    "orderBy", "startAt", "startAfter", "endAt", "endBefore", "equalTo", "limitToFirst", "limitToLast"
-)  # fmt: skip
-
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z")
-
-Place: TypeAlias = tuple[SortKey, SortKey]
+# --- a query
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,43 +69,53 @@ class Query:
             limit_to_last=self.limit if self.from_end else None,
         )
 
-    @property
-    def child_path(self) -> Path:
-        """The path of the child that orders; empty where none does."""
-        return () if self.order.startswith("$") else split_path(self.order)
+    def keys(self, node: Node) -> list[str]:
+        """Return the names of the children that match the query, in its order."""
+        keys = keys_in_order(node, self.order)
+        first, end = self.bounds(node, keys)
+        if self.limit is not None and self.from_end:
+            first = max(first, end - self.limit)
+        elif self.limit is not None:
+            end = min(end, first + self.limit)
+        return keys[first:end]
 
     def select(self, node: Node) -> dict[str, Node]:
         """Return the children that match the query, in its order."""
-        child_path = self.child_path
-        placed = sorted(
-            ((self.place(key, child, child_path), key, child) for key, child in node.children.items()),
-            key=lambda item: item[0],
-        )
-        chosen = [(key, child) for place, key, child in placed if self.contains(place)]
-        if self.limit is not None:
-            chosen = chosen[-self.limit :] if self.from_end else chosen[: self.limit]
-        return dict(chosen)
+        return {key: node.child(key) for key in self.keys(node)}
 
-    def place(self, key: str, child: Node, child_path: Path) -> Place:
-        """Where a child stands in the order: by what it is ordered by, then by its key."""
-        if self.order == "$key":
-            return (key_order(key), key_order(key))
-        if self.order == "$priority":
-            return (priority_order(child.priority), key_order(key))
-        indexed = child.at(child_path)
-        return (value_order(indexed.value, is_object=bool(indexed.children)), key_order(key))
+    def visible(self, node: Node, changed: Collection[str] | None) -> list[str]:
+        """Return the children that match; without a limit only those of `changed`, because no others come or go."""
+        if changed is None or self.limit is not None:
+            return self.keys(node)
+        place, members = places(self.order), node.members
+        found = [(place(key, member), key) for key in changed if (member := members.get(key)) is not None]
+        return [key for at, key in sorted(found) if self.contains(at)]
+
+    def bounds(self, node: Node, keys: list[str]) -> tuple[int, int]:
+        """Return where the query's range begins and ends in the keys of a node, which are in the query's order."""
+        place, members = places(self.order), node.members
+        first, end = 0, len(keys)
+        if self.start is not None:
+            first = bisect_left(keys, True, key=lambda key: self._is_from_start(place(key, members[key])))
+        if self.end is not None:
+            end = bisect_left(keys, True, first, key=lambda key: not self._is_to_end(place(key, members[key])))
+        return first, end
 
     def contains(self, place: Place) -> bool:
         """Whether the place lies between the bounds."""
-        if self.start is not None:
-            distance = self._compare(place, self.start)
-            if distance < 0 or (distance == 0 and not self.start.inclusive):
-                return False
-        if self.end is not None:
-            distance = self._compare(place, self.end)
-            if distance > 0 or (distance == 0 and not self.end.inclusive):
-                return False
-        return True
+        return self._is_from_start(place) and self._is_to_end(place)
+
+    def _is_from_start(self, place: Place) -> bool:
+        if self.start is None:
+            return True
+        distance = self._compare(place, self.start)
+        return distance > 0 or (distance == 0 and self.start.inclusive)
+
+    def _is_to_end(self, place: Place) -> bool:
+        if self.end is None:
+            return True
+        distance = self._compare(place, self.end)
+        return distance < 0 or (distance == 0 and self.end.inclusive)
 
     def _compare(self, place: Place, bound: Bound) -> int:
         """Return -1, 0 or 1 for a place below the bound, on it, or above it."""
@@ -116,6 +126,112 @@ class Query:
             return 0
         tie = key_order(bound.key)
         return (place[1] > tie) - (place[1] < tie)
+
+
+def _bound_order(order: str, value: Scalar | None) -> SortKey:
+    if order == "$key":
+        return key_order(str(value))
+    if order == "$priority":
+        return priority_order(value)
+    return value_order(value)
+
+
+def order_by_child(path: object) -> str | None:
+    """Return the order by a child's path; None if there can't be such a child."""
+    keys = [key for key in path.split("/") if key] if isinstance(path, str) else []
+    return "/".join(keys) if keys and all(map(is_key, keys)) else None
+
+
+# --- the children in the order of a query
+
+# Where a child stands: by what the query orders by, then by its key.
+Place: TypeAlias = tuple[SortKey, SortKey]
+
+# Keys that are sorted, or merged, at once.
+RUN = 1_000
+
+
+def places(order: str) -> Callable[[str, Member], Place]:
+    """Return the function that says where a child stands in an order: "$key", "$value", "$priority", a child's path."""
+    if order == BY_KEY:
+        return lambda key, member: (key_order(key), key_order(key))
+    if order == "$priority":
+        return lambda key, member: (_priority_order(member), key_order(key))
+    path = () if order == "$value" else split_path(order)
+    return lambda key, member: (order_of_value(member, path), key_order(key))
+
+
+def keys_in_order(node: Node, order: str) -> list[str]:
+    """Return the names of the children in an order. The list is the node's own: don't change it."""
+    if order == BY_KEY:
+        return node.ordered_keys()
+    place, members = places(order), node.members
+    if not isinstance(members, Table):
+        return sorted(members, key=lambda key: place(key, members[key]))
+    keys = members.in_order(order, place)
+    if keys is None:
+        keys = sorted(members, key=lambda key: place(key, members[key]))
+        members.keep_order(order, keys)
+    return keys
+
+
+def arranging(node: Node, order: str) -> Generator[None]:
+    """Make the node keep an order of its many children, in steps; without a step if it is kept already."""
+    members = node.members
+    if order == BY_KEY:
+        yield from arranging_keys(node)
+        return
+    place = places(order)
+    if not isinstance(members, Table) or members.in_order(order, place) is not None:
+        return
+    runs: list[list[Place]] = []
+    rest = iter(members.items())
+    while run := sorted(place(key, member) for key, member in islice(rest, RUN)):
+        runs.append(run)
+        yield
+    keys = yield from _merged(runs)
+    members.keep_order(order, keys)
+
+
+def _merged(runs: Iterable[list[Place]]) -> Generator[None, None, list[str]]:
+    keys: list[str] = []
+    places = merge(*map(_taken, runs))
+    while more := [str(tie[-1]) for _, tie in islice(places, RUN)]:
+        keys += more
+        yield
+    return keys
+
+
+def _taken(run: list[Place]) -> Iterator[Place]:
+    """Yield the places, and let go of each: to free all of them at once would take long."""
+    run.reverse()
+    while run:
+        yield run.pop()
+
+
+def _priority_order(member: Member) -> SortKey:
+    return priority_order(member.priority if isinstance(member, Node) else None)
+
+
+def order_of_value(member: Member, path: Path) -> SortKey:
+    """Return the sort key of the value at a path below a child."""
+    for key in path:
+        below = member.members.get(key) if isinstance(member, Node) else None
+        if below is None:
+            return value_order(None)
+        member = below
+    if isinstance(member, Node):
+        return value_order(member.value, is_object=bool(member.members))
+    return value_order(member)
+
+
+# --- the parameters of a REST request
+
+PARAMETERS = (
+    "orderBy", "startAt", "startAfter", "endAt", "endBefore", "equalTo", "limitToFirst", "limitToLast"
+)  # fmt: skip
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
 
 def parse_query(parameters: Mapping[str, str]) -> Query | None:
@@ -156,14 +272,11 @@ def parse_shallow(parameters: Mapping[str, str]) -> Query | None:
 
 
 def _parse_order(text: str) -> str:
-    order = _decoded(text)
-    if isinstance(order, str):
-        if order in ("$key", "$value", "$priority"):
-            return order
-        keys = [segment for segment in order.split("/") if segment]
-        if keys and all(is_key(key) for key in keys):
-            return "/".join(keys)
-    raise BadRequest("orderBy must be a valid JSON encoded path")
+    asked = _decoded(text)
+    order = asked if asked in ("$key", "$value", "$priority") else order_by_child(asked)
+    if not isinstance(order, str):
+        raise BadRequest("orderBy must be a valid JSON encoded path")
+    return order
 
 
 def _parse_limit(parameters: Mapping[str, str]) -> tuple[int | None, bool]:
@@ -215,11 +328,3 @@ def _decoded(text: str) -> object:
         return decode(text.encode(errors="surrogatepass"))
     except BadRequest:
         return None
-
-
-def _bound_order(order: str, value: Scalar | None) -> SortKey:
-    if order == "$key":
-        return key_order(str(value))
-    if order == "$priority":
-        return priority_order(value)
-    return value_order(value)

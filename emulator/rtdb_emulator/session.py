@@ -7,17 +7,25 @@ it too, and each file by itself is what the Firebase console exports and imports
 
 from __future__ import annotations
 
+import logging
 import re
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from rtdb_emulator import collector
 from rtdb_emulator.clock import Clock, wall_clock
 from rtdb_emulator.emulator import Emulator
 from rtdb_emulator.errors import Refusal
 from rtdb_emulator.jsondata import encode
 from rtdb_emulator.large import load_json
 from rtdb_emulator.rules import RulesError
+from rtdb_emulator.steps import own_process
+
+logger = logging.getLogger("rtdb_emulator")
+
+# Seconds between two looks at the file of the rules.
+_PAUSE = 0.5
 
 
 def run(
@@ -46,14 +54,65 @@ def run(
     )
     if imported is not None:
         load(emulator, project, imported)
-    collector.own()
-    with emulator:
+    own_process()
+    with emulator, following(emulator, rules):
         say(f"rtdb-emulator serves {emulator.url} (database {project})")
         say(f"  export FIREBASE_DATABASE_EMULATOR_HOST={emulator.host}")
         wait()
     if export is not None:
         for path in save(emulator, project, export):
             say(f"exported {path}")
+
+
+@contextmanager
+def following(emulator: Emulator, rules: Path | None) -> Iterator[None]:
+    """Read the rules again when their file changes, until the block ends. Rules that can't be used change nothing."""
+    if rules is None:
+        yield
+        return
+    over = threading.Event()
+    file = RulesFile(emulator, rules)
+
+    def follow() -> None:
+        while not over.wait(_PAUSE):
+            file.look()
+
+    thread = threading.Thread(target=follow, name="rtdb-emulator-rules", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+class RulesFile:
+    """The file of the rules that an emulator has read already."""
+
+    def __init__(self, emulator: Emulator, file: Path) -> None:
+        self._emulator = emulator
+        self._file = file
+        self._text = self._read()
+
+    def look(self) -> None:
+        """Give the emulator the rules of the file if they have changed."""
+        text = self._read()
+        # An editor may have removed the file for a moment, or emptied it.
+        if text == self._text or not text:
+            return
+        self._text = text
+        try:
+            self._emulator.replace_rules(self._file)
+        except (OSError, ValueError) as error:
+            logger.warning("%s can't be used, and the rules stay what they were: %s", self._file, error)
+        else:
+            logger.info("%s has changed: its rules hold from now on", self._file)
+
+    def _read(self) -> bytes:
+        try:
+            return self._file.read_bytes()
+        except OSError:
+            return b""
 
 
 def load(emulator: Emulator, project: str, file: Path) -> None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import struct
 from binascii import b2a_base64
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from hashlib import sha1
 from heapq import merge
 from itertools import islice
 from typing import TypeAlias, final
 
-from rtdb_emulator.ordering import Scalar, SortKey, in_key_order, priority_order
+from rtdb_emulator.ordering import Scalar, SortKey, in_key_order, key_order, ordering, priority_order
 from rtdb_emulator.table import Members, Table, compact, with_member, without
 
 Path: TypeAlias = tuple[str, ...]
@@ -31,6 +31,8 @@ _new_digest = sha1(usedforsecurity=False).copy
 _packed = struct.Struct(">d").pack
 # Members that are hashed at once.
 _STEP = 200
+# The name of the order by keys.
+BY_KEY = "$key"
 _NO_MEMBERS: dict[str, Member] = {}
 
 
@@ -53,10 +55,6 @@ class Node:
     @property
     def is_empty(self) -> bool:
         return self.value is None and not self.members
-
-    @property
-    def is_leaf(self) -> bool:
-        return self.value is not None
 
     @property
     def is_deep(self) -> bool:
@@ -103,12 +101,19 @@ class Node:
         """Return the names of the children, in key order. The names of many children are sorted once."""
         if not isinstance(self.members, Table):
             return in_key_order(self.members)
-        if self.members.order is None:
-            self.members.order = in_key_order(self.members)
-        return self.members.order
+        keys = self.members.in_order(BY_KEY, _by_key)
+        if keys is None:
+            keys = in_key_order(self.members)
+            self.members.keep_order(BY_KEY, keys)
+        return keys
 
     def in_key_order(self) -> list[tuple[str, Node]]:
         return [(key, as_node(self.members[key])) for key in self.ordered_keys()]
+
+    @property
+    def knows_hash(self) -> bool:
+        """Whether `hash` needs no computation."""
+        return self._hash is not None or self.is_empty
 
     @property
     def hash(self) -> str:
@@ -163,6 +168,10 @@ def as_node(member: Member) -> Node:
     return member if isinstance(member, Node) else Node(member)
 
 
+def _by_key(key: str, member: Member) -> SortKey:
+    return key_order(key)
+
+
 class _Children(Mapping[str, Node]):
     def __init__(self, members: Members[Member]) -> None:
         self._members = members
@@ -198,11 +207,55 @@ def _same_members(left: Members[Member], right: Members[Member]) -> bool:
     )
 
 
-def hashing(node: Node) -> Iterator[None]:
-    """Compute the hash of an object with many children step by step; `hash` has it after the last step.
+def comparing(left: Node, right: Node) -> Generator[None, None, bool]:
+    """Return whether two nodes are equal, in steps."""
+    if left is right:
+        return True
+    if not (left.is_deep and right.is_deep):
+        return left == right
+    if left.priority != right.priority or len(left.members) != len(right.members):
+        return False
+    # Nodes with equal hashes may differ: a hash knows no integer that a double can't be.
+    if left.knows_hash and right.knows_hash and left.hash != right.hash:
+        return False
+    mine, theirs = left.members, right.members
+    pairs: Iterable[tuple[Mapping[str, Member], Mapping[str, Member] | Table[Member]]]
+    if isinstance(mine, Table) and isinstance(theirs, Table) and len(mine.buckets) == len(theirs.buckets):
+        pairs = mine.differing(theirs)
+    elif isinstance(mine, Table):
+        pairs = ((bucket, theirs) for bucket in mine.buckets)
+    else:
+        pairs = ((mine, theirs),)
+    for some, others in pairs:
+        for key, member in some.items():
+            other = others.get(key)
+            if isinstance(member, Node) and isinstance(other, Node) and member.is_deep:
+                if not (yield from comparing(member, other)):
+                    return False
+            elif not _same_scalar(member, other):
+                return False
+        yield
+    return True
 
-    A child that doesn't know its own hash computes it at once.
-    """
+
+def arranging_keys(node: Node) -> Iterator[None]:
+    """Sort the names of many children in steps, for `ordered_keys`; without a step if they are sorted already."""
+    members = node.members
+    if isinstance(members, Table) and members.in_order(BY_KEY, _by_key) is None:
+        keys = yield from ordering(members)
+        members.keep_order(BY_KEY, keys)
+
+
+def hashing(node: Node) -> Iterator[None]:
+    """Compute the hash of a node step by step, with those that it needs of the nodes below; `hash` has it then."""
+    if not node.members:
+        return
+    for number, member in enumerate(node.members.values()):
+        if isinstance(member, Node) and not member.knows_hash and member.is_deep:
+            yield from hashing(member)
+        if number % _STEP == 0:
+            yield
+    yield from arranging_keys(node)
     own = _own_text(node).encode()
     digest = _new_digest()
     digest.update(own)
@@ -234,7 +287,8 @@ def _hash(node: Node) -> str:
     if not node.members:
         return "" if node.value is None else _digest(_own_text(node))
     names = node.ordered_keys()
-    if _have_priorities(node.members.values()):
+    # Most nodes have only leaves without a priority, and this look at their types is the quickest.
+    if Node in map(type, node.members.values()) and _have_priorities(node.members.values()):
         names = sorted(names, key=_by_priority(node))
     return _digest(_own_text(node) + _text_of(node.members, names))
 

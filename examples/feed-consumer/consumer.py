@@ -67,4 +67,5 @@ if __name__ == "__main__":
     asked_to_end = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: asked_to_end.set())
     with crons:
-        asked_to_end.wait()
+        while not asked_to_end.wait(1):
+            pass  # not for ever: a signal that comes just before a wait is only heard after it

@@ -28,27 +28,26 @@ if TYPE_CHECKING:
     )
     from firecron.jobs.decorator import distributed_cron
     from firecron.jobs.job import Job
-    from firecron.jobs.registry import State
-    from firecron.jobs.result import Result
+    from firecron.jobs.registry import Result, State
     from firecron.jobs.run import Run, current_run
-    from firecron.leaders.decorator import leader
+    from firecron.leaders.leader import leader
+    from firecron.leaders.term import Term, current_term
     from firecron.lock.lease import Lease
-    from firecron.lock.once import Done
     from firecron.lock.refusal import NotAcquired, Refusal
     from firecron.lock.service import LockService
-    from firecron.lock.term import Term, current_term
-    from firecron.page.visitor import Access, Visitor
+    from firecron.page.messages import Access, Visitor
     from firecron.settings import Settings
+    from firecron.steps.once import Done
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Access": "page.visitor",
+    "Access": "page.messages",
     "Cancelled": "errors",
     "ConfigurationError": "errors",
     "CronExpression": "cron.expressions",
     "Denied": "errors",
-    "Done": "lock.once",
+    "Done": "steps.once",
     "Event": "base.events",
     "FireCron": "app",
     "FirecronError": "errors",
@@ -59,7 +58,7 @@ _HOMES = {
     "Malformed": "errors",
     "NotAcquired": "lock.refusal",
     "Refusal": "lock.refusal",
-    "Result": "jobs.result",
+    "Result": "jobs.registry",
     "Run": "jobs.run",
     "Schedule": "cron.schedule",
     "Settings": "settings",
@@ -67,14 +66,14 @@ _HOMES = {
     "StepInDoubt": "errors",
     "Stopping": "errors",
     "StoreError": "errors",
-    "Term": "lock.term",
+    "Term": "leaders.term",
     "Unavailable": "errors",
     "UnknownJob": "errors",
-    "Visitor": "page.visitor",
+    "Visitor": "page.messages",
     "current_run": "jobs.run",
-    "current_term": "lock.term",
+    "current_term": "leaders.term",
     "distributed_cron": "jobs.decorator",
-    "leader": "leaders.decorator",
+    "leader": "leaders.leader",
 }
 
 __all__ = [

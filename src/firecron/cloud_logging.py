@@ -23,11 +23,17 @@ from google.cloud.logging_v2.handlers import StructuredLogHandler
 from google.cloud.logging_v2.handlers.handlers import CloudLoggingFilter
 
 from firecron.base.events import LOCK_LABEL, RUN_LABEL
-from firecron.base.metadata import ask_metadata
-from firecron.base.redaction import REDACTED, names_secret, redacted
+from firecron.base.identity import ask_metadata
+from firecron.base.texts import REDACTED, names_secret, redacted
 from firecron.base.tracing import current_trace
 from firecron.jobs.run import current_run
 
+# What Google's handler writes of a trace and of a request where there is none.
+_NO_TRACE = (
+    '"logging.googleapis.com/trace": "", "logging.googleapis.com/spanId": "", '
+    '"logging.googleapis.com/trace_sampled": false, '
+)
+_NO_REQUEST = ', "httpRequest": {} }'
 _OWN = frozenset(vars(logging.makeLogRecord({})))
 
 
@@ -74,7 +80,11 @@ class CloudHandler(StructuredLogHandler):
         request = getattr(record, "_http_request", None)
         record._http_request_str = json.dumps(request or {}, cls=Plain)
         text: str = super().format(record)  # type: ignore[no-untyped-call]  # as above
-        return text
+        # Log lines are paid by their bytes, and most of them belong to no request.
+        if not (getattr(record, "_trace", None) or getattr(record, "_span_id", None)):
+            before, _, after = text.rpartition(_NO_TRACE)
+            text = f"{before}{after}"
+        return f"{text.removesuffix(_NO_REQUEST)}}}" if text.endswith(_NO_REQUEST) else text
 
     def _prepared(self, record: logging.LogRecord) -> logging.LogRecord:
         made = copy.copy(record)

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TextIO
 
-from firecron.base.cloud_run import find_cloud_run
-from firecron.base.redaction import REDACTED, names_secret, redacted
+from firecron.base.identity import find_cloud_run
+from firecron.base.texts import REDACTED, names_secret, redacted
 from firecron.jobs.run import current_run
 
 _NAME = "firecron"

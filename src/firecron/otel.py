@@ -35,9 +35,9 @@ except ModuleNotFoundError as error:
 from firecron import __version__
 from firecron.app import FireCron
 from firecron.base.events import Event, Events
-from firecron.base.forks import tell_after_fork
+from firecron.base.flag import tell_after_fork
 from firecron.base.instants import to_text
-from firecron.base.redaction import described, redacted
+from firecron.base.texts import described, redacted
 from firecron.jobs.run import Run
 from firecron.runs.body import outcome_of
 

@@ -8,22 +8,20 @@ Only the instance that runs a tick speaks, so any number of instances make one p
 A run without a tick, such as a run by hand, sends none, and neither does an instance outside of production. A run that
 is interrupted sends nothing at its end either: the instance that reruns it does, or the service misses it.
 
-No ping delays a run. They wait in a queue of bounded length, and one thread sends them, in their order. Each has five
-seconds and two tries. If the service accepts neither, or the queue is full, the event `ping.failed` says so. The ping
-is lost, and nothing else. What is still in the queue when the instance stops has two more seconds, within its grace.
+No ping delays a run: pings wait in an `outbox`, whose thread sends them in their order. Each has five seconds and two
+tries. If the service accepts neither, or the queue is full, the event `ping.failed` says so. What still waits when the
+instance stops has two more seconds, within its grace.
 
-A ping's URL is a secret, for whoever knows it can send pings. It is in no log and in no error.
+A ping's URL is a secret: a program that knows it can send pings. It is in no log and in no error.
 """
 
 from __future__ import annotations
 
-import atexit
 import logging
 import re
 import string
-import threading
 from base64 import b64encode
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -32,13 +30,10 @@ from urllib.parse import quote, unquote, urlsplit
 from firecron import __version__
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.base.events import Event, Events
-from firecron.base.forks import tell_after_fork
 from firecron.base.identity import attempt_id
 from firecron.errors import ConfigurationError, UnknownJob
-from firecron.rtdb.connection import NoReply
-from firecron.rtdb.replies import Reply
-from firecron.rtdb.transport import Transport
-from firecron.scheduler.guard import is_production
+from firecron.outbox import NotTaken, Outbox, last_moments, report_runs
+from firecron.rtdb.transport import NoReply, Reply, Transport
 
 if TYPE_CHECKING:
     from firecron.app import FireCron
@@ -46,12 +41,8 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["start", "success", "fail"]
 
 HEALTHCHECKS = "https://hc-ping.com"
-MOST_WAITING = 1_000
 TIMEOUT = 5.0
-PAUSE = 1.0
-LAST_MOMENTS = 2.0
 
-_TRIES = 2
 _LONGEST_ERROR = 1_000
 # In a URL a character takes up to 12, and servers take some 8,000.
 _LONGEST_IN_URL = 500
@@ -96,20 +87,18 @@ def pings(
     if healthchecks is not None:
         _check_slugs([job.name for job in crons.registry.jobs()])
     has_checks = healthchecks is not None
-    sender = _Sender(crons.events, lambda: crons.engine.seconds_left(LAST_MOMENTS), has_checks=has_checks)
+    outbox = Outbox("pings", _Courier(crons.events, has_checks=has_checks), lambda: last_moments(crons))
 
     def hear(event: Event) -> None:
         kind = _KINDS.get(event.slug)
-        if kind is not None and "slot" in event.fields and kind in templates and _is_wanted(crons, event.name, kind):
-            sender.add(_Ping(event.name, kind, *_filled(templates[kind], event, kind, has_checks)))
-        elif event.slug == "crons.stopped":
-            sender.flush()
+        if kind is not None and kind in templates and (kind != "start" or _is_awaited(crons, event.name)):
+            outbox.add(_Ping(event.name, kind, *_filled(templates[kind], event, kind, has_checks)))
 
-    unsubscribe = crons.events.subscribe(hear)
+    end = report_runs(crons, hear, outbox.flush)
 
     def stop() -> None:
-        unsubscribe()
-        sender.close()
+        end()
+        outbox.close()
 
     return stop
 
@@ -122,12 +111,8 @@ class _Ping:
     body: bytes | None
 
 
-def _is_wanted(crons: FireCron, name: str, kind: Kind) -> bool:
-    """Return whether this is production, and for a start, whether the job says how long its runs take."""
-    if not is_production(crons.verdict, crons.settings):
-        return False
-    if kind != "start":
-        return True
+def _is_awaited(crons: FireCron, name: str) -> bool:
+    """Return whether the job says how long its runs take, so that the service can wait for the end after a start."""
     try:
         return crons.registry.get(name).options.expected_runtime is not None
     except UnknownJob:
@@ -192,6 +177,10 @@ def _check_template(template: str, name: str) -> None:
         raise ConfigurationError(
             f"{name}= has the field {{{min(used - _FIELDS)}}}: there are {{job}}, {{slug}}, {{rid}} and {{error}}"
         )
+    if "#" in template:
+        raise ConfigurationError(
+            f"{name}= has a #: what follows it is a fragment, which is never sent; write a # of the path as %23"
+        )
 
 
 def _check_slugs(names: Sequence[str]) -> None:
@@ -211,118 +200,41 @@ def _filled(template: str, event: Event, kind: Kind, has_body: bool) -> tuple[st
     return url, error.encode("utf-8", "replace") if has_body and error else None
 
 
-class _Sender:
-    """A bounded queue of pings, and the thread that sends them. At the end they have so many `last_moments`.
+class _Courier:
+    """Sends pings to a service. `has_checks` says that it is a Healthchecks, which has a check for each job."""
 
-    `has_checks` says that the service is a Healthchecks, which has a check for each job.
-    """
-
-    def __init__(self, events: Events, last_moments: Callable[[], float], *, has_checks: bool) -> None:
+    def __init__(self, events: Events, *, has_checks: bool) -> None:
         self._events = events
-        self._last_moments = last_moments
         self._has_checks = has_checks
         self._timing = SystemTiming()
-        self._reset()
-        tell_after_fork(self)
-        # A program may end without a stop. Registered before the jobs start, so it comes after their stop.
-        atexit.register(self.flush)
-
-    def _reset(self) -> None:
-        self._changed = threading.Condition()
-        self._waiting: deque[_Ping] = deque()
-        self._is_sending = False
-        self._is_closed = False
-        self._thread: threading.Thread | None = None
         self._transports: dict[str, Transport] = {}
 
-    def after_fork(self) -> None:
-        """Drop the parent's pings and connections in a forked child: the parent sends them."""
-        self._reset()
+    def send(self, ping: _Ping) -> None:
+        try:
+            status = self._ask(ping).status
+        except NoReply as error:
+            raise NotTaken(str(error)) from error
+        if 200 <= status < 300:
+            return
+        # Its own words for the status may quote the URL.
+        why = f"the service returned {status}"
+        if status in (404, 410) and self._has_checks:
+            slug = ping.job.lower()
+            raise NotTaken(f"{why}: it has no check for this job; create one with the slug {slug!r}", is_final=True)
+        if 300 <= status < 400:
+            raise NotTaken(f"{why}: redirects are not followed; give the URL that this one leads to", is_final=True)
+        raise NotTaken(why, is_final=status < 500 and status != 429)
 
-    def add(self, ping: _Ping) -> None:
-        """Put a ping into the queue, or report that it can't be sent."""
-        with self._changed:
-            if self._is_closed:
-                return
-            is_full = len(self._waiting) >= MOST_WAITING
-            if not is_full:
-                self._waiting.append(ping)
-                self._changed.notify_all()
-                why = self._start()
-            else:
-                why = f"{MOST_WAITING} pings wait already: the service is too slow"
-        if why is not None:
-            self._report(ping, why)
-
-    def flush(self) -> None:
-        """Return when nothing waits any more, or the last moments are over."""
-        with self._changed:
-            self._changed.wait_for(lambda: not (self._waiting or self._is_sending), self._last_moments())
+    def lost(self, ping: _Ping, why: str) -> None:
+        message = f'The ping of "{ping.job}" ({ping.kind}) was lost: {why}'
+        self._events.emit("ping.failed", ping.job, logging.WARNING, message, kind=ping.kind, why=why)
 
     def close(self) -> None:
-        """Send what waits, for a time, and then nothing more."""
-        self.flush()
-        atexit.unregister(self.flush)
-        with self._changed:
-            self._is_closed = True
-            self._waiting.clear()
-            self._changed.notify_all()
-
-    def _start(self) -> str | None:
-        """Start the thread unless it runs. Return why it can't be started; None if it runs."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="firecron-pings", daemon=True)
-            try:
-                self._thread.start()
-            except RuntimeError as error:
-                self._thread = None
-                self._waiting.clear()
-                return str(error)
-        return None
-
-    def _run(self) -> None:
-        while (ping := self._next()) is not None:
-            try:
-                why = self._send(ping)
-            except Exception as error:
-                why = f"{type(error).__name__}: {error}"
-            if why is not None:
-                self._report(ping, why)
         for transport in self._transports.values():
             transport.close()
 
-    def _next(self) -> _Ping | None:
-        """Wait for the next ping, and return it; None once there will be none."""
-        with self._changed:
-            self._is_sending = False
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._waiting or self._is_closed)
-            self._is_sending = not self._is_closed
-            return None if self._is_closed else self._waiting.popleft()
-
-    def _send(self, ping: _Ping) -> str | None:
-        """Send a ping, in two tries at most. Return why the service didn't accept it; None if it did."""
-        why = None
-        for tries in range(_TRIES):
-            if tries:
-                with self._changed:
-                    self._changed.wait_for(lambda: self._is_closed, PAUSE)
-            try:
-                reply = self._ask(ping)
-            except NoReply as error:
-                why = str(error)
-                continue
-            if 200 <= reply.status < 300:
-                return None
-            # Its own words for the status may quote the URL.
-            why = f"the service returned {reply.status}"
-            if reply.status in (404, 410) and self._has_checks:
-                return f"{why}: it has no check for this job; create one with the slug {ping.job.lower()!r}"
-            if 300 <= reply.status < 400:
-                return f"{why}: redirects are not followed; give the URL that this one leads to"
-            if reply.status < 500 and reply.status != 429:
-                break
-        return why
+    def after_fork(self) -> None:
+        self._transports = {}
 
     def _ask(self, ping: _Ping) -> Reply:
         parts = urlsplit(ping.url)
@@ -336,7 +248,3 @@ class _Sender:
             headers["Authorization"] = f"Basic {b64encode(unquote(credentials).encode()).decode()}"
         method = "GET" if ping.body is None else "POST"
         return self._transports[host].send(method, target, headers, ping.body, Deadline.after(self._timing, TIMEOUT))
-
-    def _report(self, ping: _Ping, why: str) -> None:
-        message = f'The ping of "{ping.job}" ({ping.kind}) was lost: {why}'
-        self._events.emit("ping.failed", ping.job, logging.WARNING, message, kind=ping.kind, why=why)

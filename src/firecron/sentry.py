@@ -44,19 +44,18 @@ from firecron.base.instants import to_text
 from firecron.cron.line import CronLine
 from firecron.errors import ConfigurationError, UnknownJob
 from firecron.jobs.run import Run, current_run
-from firecron.scheduler.guard import is_production
+from firecron.outbox import last_moments, report_runs
 
 if TYPE_CHECKING:
     from sentry_sdk.types import Event as SentryEvent
     from sentry_sdk.types import Hint, MonitorConfig
 
     from firecron.app import FireCron
-    from firecron.cron.days import WeekDays
+    from firecron.cron.line import WeekDays
     from firecron.jobs.job import Job
 
 LONGEST_SLUG = 50
 MOST_FAILURES = 720
-LAST_MOMENTS = 2.0
 
 Status: TypeAlias = Literal["in_progress", "ok", "error"]
 
@@ -90,14 +89,16 @@ def monitor(crons: FireCron) -> Callable[[], None]:
             "neither L nor #. These jobs don't check in"
         )
         crons.events.emit("sentry.left_out", "firecron", logging.INFO, message, jobs=len(left_out))
-    is_on = True
+    is_on, is_sure = True, False
 
     def hear(event: Event) -> None:
+        nonlocal is_sure
         status = _STATUSES.get(event.slug)
-        if status is not None and "slot" in event.fields and is_production(crons.verdict, crons.settings):
+        if not is_sure and (status is not None or event.slug == "crons.started"):
+            is_sure = True
+            _warn_without_dsn(crons)
+        if status is not None:
             _check_in(crons, event, status)
-        elif event.slug == "crons.stopped":
-            sentry_sdk.flush(crons.engine.seconds_left(LAST_MOMENTS))
 
     def tag(event: SentryEvent, hint: Hint) -> SentryEvent:
         if is_on and event.get("type") is None:
@@ -106,14 +107,14 @@ def monitor(crons: FireCron) -> Callable[[], None]:
                 event["tags"] = {**found, **(event.get("tags") or {})}
         return event
 
-    unsubscribe = crons.events.subscribe(hear)
+    # Sentry's SDK has an outbox of its own.
+    end = report_runs(crons, hear, lambda: sentry_sdk.flush(last_moments(crons)))
     sentry_sdk.Scope.get_global_scope().add_event_processor(tag)
 
     def stop() -> None:
         nonlocal is_on
-        unsubscribe()
         is_on = False  # Sentry can't take a processor back
-        sentry_sdk.flush(crons.engine.seconds_left(LAST_MOMENTS))
+        end()
 
     return stop
 
@@ -176,6 +177,18 @@ def _tags_of(run: Run | None, record: object) -> dict[str, str]:
         if isinstance(fields, Mapping) and "attempt" in fields:
             found = {**fields, "job": fields.get("lock")}
     return {f"firecron.{tag}": str(found[tag]) for tag in ("job", "slot", "attempt") if found.get(tag) is not None}
+
+
+def _warn_without_dsn(crons: FireCron) -> None:
+    """Say that no check-in will reach Sentry, unless its SDK knows where to send it."""
+    client = sentry_sdk.Scope.get_client()
+    if client.is_active() and client.options.get("dsn"):
+        return
+    message = (
+        "Sentry's SDK has no DSN, so its monitors hear of no run: call sentry_sdk.init(dsn=...) before the jobs start, "
+        "or set SENTRY_DSN and call sentry_sdk.init()"
+    )
+    crons.events.emit("sentry.not_initialised", "firecron", logging.WARNING, message)
 
 
 def _check_slugs(names: Iterable[str]) -> None:

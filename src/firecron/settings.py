@@ -11,11 +11,12 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Self
+from urllib.parse import parse_qsl, unquote
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from firecron.base.durations import DAY
+from firecron.base.instants import DAY
 from firecron.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ FACTS = (
 
 _KEY = r"[^.$#\[\]/\x00-\x1f\x7f\ud800-\udfff]+"  # the last range is lone surrogates: RTDB allows none in a key
 _PREFIX = re.compile(rf"({_KEY}/)*{_KEY}")
+# The name of a database, as a URL's `ns`. Nothing else that a URL may have fits in.
+_NAMESPACE = re.compile(r"[^\s@:;=/?#]*")
 
 
 class Settings(BaseSettings):
@@ -134,12 +137,20 @@ class Settings(BaseSettings):
             try:
                 super().__init__(**values)
             except ValidationError as error:
-                raise ConfigurationError("; ".join(map(_problem, error.errors()))) from None
+                problems = (_problem(problem, values) for problem in error.errors())
+                raise ConfigurationError("; ".join(problems)) from None
 
     @field_validator("roles", mode="before")
     @classmethod
     def _split(cls, roles: object) -> object:
         return tuple(role.strip() for role in roles.split(",") if role.strip()) if isinstance(roles, str) else roles
+
+    @field_validator("database_url")
+    @classmethod
+    def _is_used_whole(cls, url: str | None) -> str | None:
+        if url is not None and (problem := unused_part(url)) is not None:
+            raise ValueError(problem)
+        return url
 
     @field_validator("prefix")
     @classmethod
@@ -187,9 +198,33 @@ class Settings(BaseSettings):
             )
 
 
+def given(settings: object) -> Settings:
+    """Return the settings that a program gives; those of the environment for None. Raise ConfigurationError."""
+    if settings is None:
+        return load()
+    if not isinstance(settings, Settings):
+        raise ConfigurationError(f"settings={settings!r} is not a Settings: write settings=Settings(margin=0.5)")
+    return settings
+
+
 def load(**values: object) -> Settings:
     """Return Settings from values whose types are not checked yet."""
     return Settings(**values)  # type: ignore[arg-type]  # they are checked here
+
+
+def unused_part(url: str) -> str | None:
+    """Return what a database's URL has in vain, and how to mend it; None if there is nothing.
+
+    It would be shown wherever the database is named, and may be a secret. So the text doesn't quote it.
+    """
+    if "@" in unquote(url):
+        return "the URL has an @: remove the user and the password before it; the credentials are the Firebase app's"
+    if "#" in url:
+        return "the URL has a #: remove it, and what comes after it"
+    query = parse_qsl(url.partition("?")[2], keep_blank_values=True)
+    if len(query) > 1 or not all(name == "ns" and _NAMESPACE.fullmatch(value) for name, value in query):
+        return "the URL may have the parameter 'ns', the name of a database, alone: remove the others"
+    return None
 
 
 def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[tuple[str, str]]:
@@ -206,12 +241,16 @@ def _variable(setting: str) -> str:
     return f"{VARIABLES}{setting.upper()}"
 
 
-def _problem(problem: ErrorDetails) -> str:
+def _problem(problem: ErrorDetails, values: Mapping[str, object]) -> str:
+    """Return what is wrong with a setting. What is not among the given values comes from its variable."""
     name = ".".join(map(str, problem["loc"]))
     if problem["type"] == "extra_forbidden":
         return f"{name} is not a setting: {_remedy(name)}"
     given = problem["input"]
-    shown = f"={given!r}" if isinstance(given, str | int | float) else ""
+    # A database's URL that is refused may have a password in it.
+    shown = f"={given!r}" if isinstance(given, str | int | float) and name != "database_url" else ""
+    if name in Settings.model_fields and name not in values:
+        name = _variable(name)
     return f"{name or 'settings'}{shown}: {problem['msg'].removeprefix('Value error, ')}"
 
 

@@ -2,7 +2,7 @@
 
 Apart from the places that choose the store, all code knows a database only by this port. `rtdb` implements it.
 
-`Watching` is optional: without it, whoever waits for a node asks again and again. What a watch tells is a hint, and
+`Watching` is optional: without it, a waiter asks for its node again and again. A value from a watch is a hint, and
 decides nothing: a value may come late, twice or never, and it has no ETag.
 """
 
@@ -151,6 +151,14 @@ class Store(Protocol):
         """Drop, in a forked child, everything that belongs to the parent."""
 
 
+@runtime_checkable
+class Resting(Protocol):
+    """The optional part of a store that keeps connections for the next requests."""
+
+    def rest(self) -> None:
+        """Close the connections that no request uses. The next request opens one."""
+
+
 class Watch(Protocol):
     """A stream of a node's values, for one thread that reads it."""
 
@@ -174,8 +182,16 @@ class KeptAlive(Watch, Protocol):
 
 
 @runtime_checkable
+class Dated(Protocol):
+    """The optional part of a store: it knows the time without a write, for users that may only read."""
+
+    def date(self, path: str, deadline: Deadline) -> int | None:
+        """Read the node for the time of the answer, in milliseconds and right to the second; None if it has none."""
+
+
+@runtime_checkable
 class Watching(Protocol):
-    """The optional part of a store: it tells when a node changes."""
+    """The optional part of a store: it reports the changes of a node."""
 
     def watch(self, path: str, deadline: Deadline) -> Watch:
         """Open a stream of the node's values.

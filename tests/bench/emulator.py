@@ -8,19 +8,24 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
+from urllib.parse import quote
 
 import goals
 import requests
 from emulator_sockets import main as sockets
 from load import request, run
 from serving import peak_mib, resident_mib, serving
+from sockets import HANDSHAKE
+from sockets import ask as asks
 
 from rtdb_emulator.tree import Node, branch, leaf
 
@@ -31,6 +36,8 @@ SIBLINGS = 100_000
 MEMORY_WRITES = 100_000
 MEMORY_NODES = 1_000
 CHILDREN = 200_000
+# The onDisconnect writes of one client.
+LEFT = 5_000
 
 _START = """
 import time
@@ -68,10 +75,13 @@ async def main() -> None:
         f"  memory, {MEMORY_NODES:,} nodes      {before:8,.1f} MiB after {MEMORY_WRITES // 5:,} writes, "
         f"{after:,.1f} MiB after {MEMORY_WRITES:,}"
     )
-    record = {"active": True, "bio": "b" * 90, "name": "n" * 40, "n": 1}
+    record: dict[str, object] = {"active": True, "bio": "b" * 90, "name": "n" * 40, "n": 1}
     for shape, child in (("texts", "x" * 190), ("objects", record)):
         with serving([sys.executable, "-m", "rtdb_emulator", "--port", "0"]) as (port, process):
             await imports(port, process, shape, child)
+            if shape == "objects":
+                await reads(port, process)
+    await listeners(record)
     await sockets()
 
 
@@ -146,16 +156,7 @@ async def memory(port: int, process: int) -> tuple[float, float]:
 async def imports(port: int, process: int, shape: str, child: object) -> None:
     """Import a large file as the Firebase CLI does, while another client reads all the time."""
     body = json.dumps({f"k{number:06}": child for number in range(CHILDREN)}).encode()
-    over = asyncio.Event()
-
-    def reads() -> Iterator[bytes]:
-        while not over.is_set():
-            yield request("GET", "/other.json?ns=bench")
-
-    beside = asyncio.ensure_future(run("127.0.0.1", port, [reads()]))
-    took = await asyncio.to_thread(ask, port, "PUT", "disableTriggers=true&writeSizeLimit=unlimited", body)
-    over.set()
-    slowest = max((await beside)[1])
+    took, slowest = await beside(port, ask, port, "PUT", "disableTriggers=true&writeSizeLimit=unlimited", body)
     print(f"  import, {len(body) / 1e6:.0f} MB, {CHILDREN:,} {shape}")
     print(f"    took                    {took:8.2f} s (wanted: 3)")
     print(f"    memory                  {peak_mib(process):8,.0f} MiB at most (wanted: 300)")
@@ -169,13 +170,189 @@ async def imports(port: int, process: int, shape: str, child: object) -> None:
         goals.at_most(f"emulator: {name} after an import of {shape}", waited, 200, "ms")
 
 
-def ask(port: int, method: str, query: str, body: bytes = b"") -> float:
-    """The seconds that one request of the root takes."""
+async def reads(port: int, process: int) -> None:
+    """Read the imported objects whole and by queries, while another client reads all the time."""
+    rules = json.dumps({"rules": {".read": True, ".indexOn": "name"}}).encode()
+    await asyncio.to_thread(ask, port, "PUT", "", rules, "/.settings/rules")
+    by_name, by_key = 'orderBy="name"&limitToLast=2', 'orderBy="$key"&limitToLast=2'
+    rows = [
+        ("the root", "", None),
+        ("keys, the last two", by_key, 20),
+        ("an index, first query", by_name, None),
+        ("the same again", by_name, 20),
+    ]
+    print(f"  reads of these {CHILDREN:,} objects")
+    for name, query, wanted in rows:
+        took, slowest = await beside(port, ask, port, "GET", query)
+        goal = "" if wanted is None else f" (wanted: {wanted})"
+        print(f"    {name:24}{took * 1e3:8,.0f} ms{goal}, another client waited {slowest * 1e3:,.0f} ms (wanted: 50)")
+        goals.at_most(f"emulator: another client during a read of {name}", slowest * 1e3, 50, "ms")
+        if wanted is not None:
+            goals.at_most(f"emulator: a read of {name}", took * 1e3, wanted, "ms")
+    await asyncio.to_thread(ask, port, "PUT", "", b'{"name":"z"}', "/z")
+    took, _ = await beside(port, ask, port, "GET", by_name)
+    print(f"    again, after a write    {took * 1e3:8,.0f} ms (wanted: 20)")
+    goals.at_most("emulator: a read of an index after a write", took * 1e3, 20, "ms")
+    for name, action in (("a socket's get", "g"), ("a socket's listen", "q")):
+        took, slowest = await beside(port, whole, port, action)
+        print(f"    {name:24}{took * 1e3:8,.0f} ms, another client waited {slowest * 1e3:,.0f} ms (wanted: 50)")
+        goals.at_most(f"emulator: another client during {name} of the root", slowest * 1e3, 50, "ms")
+    print(f"    memory                  {peak_mib(process):8,.0f} MiB at most (wanted: 300)")
+    goals.at_most("emulator: memory of reads", peak_mib(process), 300, "MiB")
+
+
+async def listeners(record: dict[str, object]) -> None:
+    """Write what many children are at once, to listeners that are told of it, while another client reads all the time.
+
+    The last write is a small one. A listener that has it has all that was written before.
+    """
+    rules = json.dumps({"rules": {".read": True, ".write": True, ".indexOn": "name"}}).encode()
+    some = {"i": "name", "l": 10, "vf": "r"}
+    every = {"i": "name", "sp": "a"}
+    kinds: list[tuple[str, list[Callable[[int], socket.socket]]]] = [
+        ("a stream", [streams("")]),
+        ("a socket", [listens()]),
+        ("a stream's query", [streams('orderBy="name"&limitToLast=10')]),
+        ("a stream's query of all", [streams('orderBy="name"&startAt="a"')]),
+        ("a socket's query", [listens(q=some, t=1)]),
+        ("a socket's query of all", [listens(q=every, t=1)]),
+        ("ten listeners", [*[streams("")] * 5, *[listens()] * 4, listens(q=some, t=1)]),
+    ]
+    # They are made before anything is measured: it would hold up the client that waits.
+    first, second, third = children(record, 0, 1), children(record, 2, 3), children(record, 2, 4)
+    turns = [("all changed", second), ("half changed", third), ("none changed", third)]
+    print(f"  {CHILDREN:,} objects replaced under")
+    for name, opened in kinds:
+        with serving([sys.executable, "-m", "rtdb_emulator", "--port", "0"]) as (port, _):
+            await asyncio.to_thread(ask, port, "PUT", "", rules, "/.settings/rules")
+            await asyncio.to_thread(replace, port, first)
+            with ThreadPoolExecutor(len(opened)) as pool:
+                told = [await asyncio.to_thread(begin, port) for begin in opened]
+                for change, body in turns:
+                    took, slowest = await beside(port, tell, port, body, f"~{change}", told, pool)
+                    print(
+                        f"    {name:26}{change:13}{took:6,.2f} s, another client waited {slowest * 1e3:,.0f} ms "
+                        "(wanted: 50)"
+                    )
+                    goals.at_most(f"emulator: another client beside {name}, {change}", slowest * 1e3, 50, "ms")
+                for client in told:
+                    client.close()
+    with serving([sys.executable, "-m", "rtdb_emulator", "--port", "0"]) as (port, _):
+        took, slowest = await beside(port, leave, port)
+    print(
+        f"  {LEFT:,} onDisconnect writes      {took * 1e3:8,.0f} ms, "
+        f"another client waited {slowest * 1e3:,.0f} ms (wanted: 50)"
+    )
+    goals.at_most(f"emulator: another client beside {LEFT:,} onDisconnect writes", slowest * 1e3, 50, "ms")
+
+
+def streams(query: str) -> Callable[[int], socket.socket]:
+    """Return a function that opens a stream of the large node, and reads its first event."""
+
+    def begin(port: int) -> socket.socket:
+        client = socket.create_connection(("127.0.0.1", port), 120)
+        target = f"/large.json?ns=bench&{quote(query, safe='=&$')}"
+        client.sendall(f"GET {target} HTTP/1.1\r\nHost: bench\r\nAccept: text/event-stream\r\n\r\n".encode())
+        _read_until(client, b"}\n\n")
+        return client
+
+    return begin
+
+
+def listens(**asked: object) -> Callable[[int], socket.socket]:
+    """Return a function that opens a socket with a listen of the large node, and reads its first push."""
+
+    def begin(port: int) -> socket.socket:
+        client = _connected(port)
+        client.sendall(asks(1, "q", p="/large", h="", **asked))
+        _read_until(client, b'"r":1,')
+        return client
+
+    return begin
+
+
+def tell(port: int, body: bytes, mark: str, told: list[socket.socket], pool: ThreadPoolExecutor) -> float:
+    """The seconds until a large write, and the small one after it, have come to all who listen."""
+    # In every order and in every window, the small write is of the last child.
+    heard = [pool.submit(_read_until, client, b'"%s"' % mark.encode()) for client in told]
+    started = time.perf_counter()
+    replace(port, body)
+    ask(port, "PUT", "", json.dumps({"name": mark}).encode(), "/large/~")
+    for wait in heard:
+        wait.result()
+    return time.perf_counter() - started
+
+
+def replace(port: int, body: bytes) -> float:
+    return ask(port, "PUT", "writeSizeLimit=unlimited", body, "/large")
+
+
+def children(record: dict[str, object], even: int, odd: int) -> bytes:
+    """The JSON of many children; every other one has another number."""
+    marks = (even, odd)
+    return json.dumps({f"k{number:06}": {**record, "n": marks[number % 2]} for number in range(CHILDREN)}).encode()
+
+
+def leave(port: int) -> float:
+    """The seconds from a client's end until its last onDisconnect write has come to another client."""
+    with _connected(port) as other, _connected(port) as client:
+        other.sendall(asks(1, "q", p="/left", h=""))
+        for number in range(LEFT):
+            client.sendall(asks(number + 1, "o", p=f"/left/k{number}", d={"online": False, "turn": number}))
+        _read_until(client, b'"r":%d,' % LEFT)
+        started = time.perf_counter()
+        client.close()
+        _read_until(other, b'"turn":%d}' % (LEFT - 1))
+        return time.perf_counter() - started
+
+
+def _connected(port: int) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", port), 120)
+    client.sendall(HANDSHAKE.format("bench").encode())
+    _read_until(client, b'"s":"')
+    return client
+
+
+def whole(port: int, action: str) -> float:
+    """The seconds until a socket has all of the root."""
+    asked = {"p": "/", "h": ""} if action == "q" else {"p": "/", "q": {}}
+    with _connected(port) as client:
+        started = time.perf_counter()
+        client.sendall(asks(1, action, **asked) + asks(2, "s"))
+        _read_until(client, b'"r":2,')
+        return time.perf_counter() - started
+
+
+def _read_until(client: socket.socket, wanted: bytes) -> None:
+    end = b""
+    while wanted not in end:
+        more = client.recv(1 << 20)
+        if not more:
+            raise ConnectionError("the server closed the connection")
+        end = end[-len(wanted) :] + more
+
+
+async def beside(port: int, work: Callable[..., float], *given: object) -> tuple[float, float]:
+    """Return what the work returns, and the longest wait of another client meanwhile, in seconds."""
+    over = asyncio.Event()
+
+    def small() -> Iterator[bytes]:
+        while not over.is_set():
+            yield request("GET", "/other.json?ns=bench")
+
+    other = asyncio.ensure_future(run("127.0.0.1", port, [small()]))
+    took = await asyncio.to_thread(work, *given)
+    over.set()
+    return took, max((await other)[1], default=0.0)
+
+
+def ask(port: int, method: str, query: str, body: bytes = b"", path: str = "/") -> float:
+    """The seconds that one request takes."""
     headers = {"authorization": "Bearer owner", **({"X-Firebase-ETag": "true"} if query == "print=silent" else {})}
     with requests.Session() as session:
         session.trust_env = False
         started = time.perf_counter()
-        url = f"http://127.0.0.1:{port}/.json?ns=bench&{query}"
+        url = f"http://127.0.0.1:{port}{path}.json?ns=bench&{query}"
         answer = session.request(method, url, data=body, headers=headers, timeout=120)
         took = time.perf_counter() - started
     answer.raise_for_status()

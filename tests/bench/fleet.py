@@ -90,7 +90,8 @@ class Fleet:
         """What each of the next ticks costs."""
         found = []
         for _ in range(number):
-            slot = (time.time() // EVERY + 1) * EVERY
+            # Not a tick that comes within the half second that is slept away before it.
+            slot = ((time.time() + 1) // EVERY + 1) * EVERY
             time.sleep(slot - 0.5 - time.time())
             self._emulator.requests.clear()
             time.sleep(slot + SETTLED - time.time())

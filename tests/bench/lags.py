@@ -23,8 +23,7 @@ import goals
 from serving import serving
 
 from firecron import FireCron, Run, distributed_cron
-from firecron.jobs.explorer import explore
-from firecron.jobs.job import Job
+from firecron.jobs.job import Job, explore
 from firecron.settings import load
 from rtdb_emulator import Emulator
 

@@ -105,7 +105,7 @@ def summary(found: dict[str, list[goals.Goal]], problems: dict[str, str], took: 
     lines += [f"{name} was not measured to its end: {problem}." for name, problem in problems.items()]
     if unmet:
         lines += [f"{len(unmet)} of them were not met:", *goals.table(unmet)]
-    elif not problems:
+    elif every and not problems:
         lines.append("all goals met")
     return lines
 

@@ -17,8 +17,7 @@ import goals
 
 from firecron import FireCron, distributed_cron
 from firecron.base.clocks import SystemTiming
-from firecron.jobs.explorer import explore
-from firecron.jobs.job import Job
+from firecron.jobs.job import Job, explore
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import find_target
 from firecron.settings import load

@@ -7,8 +7,7 @@ import time
 import goals
 
 from firecron.base.instants import to_milliseconds, to_text
-from firecron.jobs.catalogue import read_declared
-from firecron.jobs.groups import group_fields, read_groups
+from firecron.jobs.catalogue import group_fields, read_declared, read_groups
 from firecron.ops.health import judge
 
 JOBS = 1_000

@@ -47,6 +47,7 @@ class Served:
     thread: threading.Thread
     end_streams: Callable[[], None]
     may_end: threading.Event = field(default_factory=threading.Event)
+    has_begun: threading.Event = field(default_factory=threading.Event)
     runs: list[threading.Thread] = field(default_factory=list)
 
     def claim(self, days: int = 0, crons: FireCron | None = None) -> None:
@@ -82,12 +83,13 @@ class Served:
 
     def another(self) -> FireCron:
         """Another instance with the same job."""
-        return _instance(self.may_end)
+        return _instance(self.may_end, self.has_begun)
 
 
-def _instance(may_end: threading.Event, name: str = "digest") -> FireCron:
+def _instance(may_end: threading.Event, has_begun: threading.Event, name: str = "digest") -> FireCron:
     @distributed_cron(name, "0 9 * * *")
     def digest(run: Run) -> None:
+        has_begun.set()
         may_end.wait(30)
         run.note("1,204 mails")
 
@@ -104,8 +106,8 @@ def served(
         declare(rtdb, job, line, since=now, declared_at=now)
     if jobs:
         attend(rtdb, *(job for job, _ in jobs))
-    may_end = threading.Event()
-    crons = _instance(may_end, name)
+    may_end, has_begun = threading.Event(), threading.Event()
+    crons = _instance(may_end, has_begun, name)
     app = crons.status_app(**(access or {"access": lambda visitor: ACTING}))
     config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", log_config=None)
     server = uvicorn.Server(config)
@@ -115,7 +117,8 @@ def served(
         assert thread.is_alive(), "the server did not start"
         time.sleep(0.005)
     [listening] = server.servers[0].sockets
-    page = Served(f"http://127.0.0.1:{listening.getsockname()[1]}/", rtdb, crons, server, thread, app.end, may_end)
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    page = Served(url, rtdb, crons, server, thread, app.end, may_end, has_begun)
     try:
         yield page
     finally:

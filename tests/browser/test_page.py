@@ -57,7 +57,8 @@ def test_a_row_turns_live_with_the_claim_and_sees_a_takeover(browser: Browser, s
 def test_texts_are_texts_and_fit_a_phone(browser: Browser, rtdb: Rtdb) -> None:
     """Markup, marks of direction and long names in every view: spelled out, and at 320 pixels nothing goes sideways."""
     held = {**LOCK, "instance": HIDDEN, "instanceId": HIDDEN, "releasedAt": None, "expiresAt": 4102444800000}
-    rtdb.set("/cron-locks", {LONG: {**held, "paused": True}, "leader": {**held, "kind": "leader"}, "bad": HIDDEN})
+    leads = {**held, "slot": None, "kind": "leader"}
+    rtdb.set("/cron-locks", {LONG: {**held, "paused": True}, "leader": leads, "bad": HIDDEN})
     rtdb.set(f"/cron-runs/{LONG}/2026-11-18T09:00:00Z", {
         "outcome": "failed", "slot": "2026-11-18T09:00:00Z", "error": HIDDEN, "note": HIDDEN, "instance": HIDDEN,
         "startedAt": 1794992400123, "endedAt": 1794992401123, "durationMs": 1000, "attempt": 2, "fence": 7,

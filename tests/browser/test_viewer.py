@@ -100,6 +100,48 @@ def test_an_edit_overwrites_nothing_that_was_not_seen(viewer: Open, rtdb: Rtdb) 
         assert rtdb.get("/a") == 3
 
 
+def test_a_changed_object_is_shown_in_lines(viewer: Open, rtdb: Rtdb) -> None:
+    """An object that has changed under an edit is shown as JSON in lines; hidden characters in it stay spelled out."""
+    rtdb.set("/a", {"b": 1})
+    with viewer("/") as page:
+        row(page, "a").click()
+        page.get_by_role("button", name="Edit").click()
+        page.locator("#value").wait_for()
+        rtdb.set("/a", {"b": 2, "c": "\u202e"})
+        fill(page, "json", '{"b": 3}')
+        expect(page.locator("#complaint pre")).to_have_text('{\n  "b": 2,\n  "c": "\\u202e"\n}', use_inner_text=True)
+        page.locator("#save").click()
+        expect(page.locator("dialog")).to_be_hidden()
+        assert rtdb.get("/a") == {"b": 3}
+
+
+def test_equal_operations_are_one_row(viewer: Open, rtdb: Rtdb) -> None:
+    """Operations that follow each other and say the same are one row with their number; an admin's are named so."""
+    for _ in range(3):
+        call(rtdb, "GET", "/a.json", None, OWNER)
+    with viewer("/") as page:
+        top = page.locator("#operation-list > li").first
+        expect(top.locator(".asked")).to_contain_text("GET/a \u00d73allowed by admin")
+        call(rtdb, "GET", "/a.json", None, OWNER)
+        expect(top.locator(".asked")).to_contain_text("GET/a \u00d74allowed by admin")
+        expect(page.locator("#operation-list > li")).to_have_count(1)
+        call(rtdb, "GET", "/a.json")
+        expect(top.locator(".detail")).to_have_text("by a client not signed in")
+        expect(page.locator("#operation-list > li")).to_have_count(2)
+
+
+def test_the_page_and_the_rules_coverage_lead_to_each_other(viewer: Open, rtdb: Rtdb) -> None:
+    """One click leads from the data to the marked text of the database's rules, and one back."""
+    rtdb.set_rules('{"rules": {".read": "auth != null"}}')
+    call(rtdb, "GET", "/a.json")
+    with viewer("/") as page:
+        page.get_by_role("link", name="rules and coverage").click()
+        expect(page.locator("mark.half", has_text="auth")).to_have_text('"auth != null"')
+        page.get_by_role("link", name="the data and the operations").click()
+        expect(page.locator("#status")).to_have_text("live")
+        expect(page.locator("#database")).to_have_value(rtdb.namespace)
+
+
 def test_what_can_not_be_shown_or_edited_is_explained(viewer: Open, rtdb: Rtdb) -> None:
     """A path that no node can have, one without a node, and a value too large for an editor."""
     rtdb.set("/many", {f"k{number}": 1 for number in range(6_000)})

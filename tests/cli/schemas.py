@@ -7,11 +7,10 @@ from typing import TypeAlias, get_args
 
 from firecron.cron.clock_changes import Kind
 from firecron.jobs.run import Outcome
-from firecron.ops.finding import Kind as ProblemKind
-from firecron.ops.finding import Level
+from firecron.ops.findings import Kind as ProblemKind
+from firecron.ops.findings import Level
 from firecron.ops.health import VerdictWord
-from firecron.ops.step_views import StepState
-from firecron.ops.views import LockState
+from firecron.ops.views import LockState, StepState
 
 Schema: TypeAlias = dict[str, object]
 
@@ -182,7 +181,9 @@ ROW = exactly(
     }
 )
 STATUS = exactly({"now": INSTANT, "jobs": each(ROW)})
-CHECK = exactly({"status": {"enum": ["ok", "failing"]}, "jobs": each(exactly({**VERDICT, "warning": TRUTH}))})
+CHECK = exactly(
+    {"status": {"enum": ["ok", "failing", "unknown"]}, "jobs": each(exactly({**VERDICT, "warning": TRUTH}))}
+)
 # What `/health` sends.
 HEALTH = exactly({"status": {"enum": ["ok", "failing", "unknown"]}, "jobs": each(exactly(VERDICT))})
 

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.calls import answer, call, complaint
 from tests.cli.schemas import JOBS, NEXT
 
-from firecron.jobs import declarations
+from firecron.jobs import decorator as declarations
 
 APPLICATION = """
 print("importing")
@@ -125,6 +125,7 @@ def test_what_is_said_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [job["runsHere"] for job in (digest, static, function)] == [False, False, True]
     assert digest["words"] == "at 09:00 every day, New York"
     said = call("jobs", "someapp:crons").stdout
+    assert said.startswith("Jobs don't tick in a server with this environment: ")
     assert "digest  0 9 * * *  America/New_York\n  at 09:00 every day, New York\n  someapp.Digests.send\n" in said
     assert "needs the role 'batch'" in said
     assert "it is disabled" in said
@@ -295,7 +296,7 @@ def test_wrong_usage_is_exit_code_2(arguments: tuple[str, ...]) -> None:
 
 
 def test_jobs_lists_leaders() -> None:
-    """A leader is listed with its ttl, and whether it would stand here; an application may have leaders only."""
+    """A leader is listed with its ttl, and whether it would stand in a server; an application may have leaders only."""
     value = answer(JOBS, "jobs", "leading:crons")
     assert value["leaders"] == [
         {
@@ -310,7 +311,7 @@ def test_jobs_lists_leaders() -> None:
     ]
     shown = call("jobs", "leading:orders").stdout
     assert "orders  leader, ttl 15 s" in shown
-    assert "doesn't stand here: it needs the role 'feeds'" in call("jobs", "leading:crons").stdout
+    assert "doesn't stand there: it needs the role 'feeds'" in call("jobs", "leading:crons").stdout
 
 
 def test_a_leader_is_not_run() -> None:

@@ -7,10 +7,9 @@ import time
 
 import pytest
 
-from firecron.cli.changes import Changes
 from firecron.cli.commands.locks import LocksView
 from firecron.cli.output import Output
-from firecron.cli.watching import watch
+from firecron.cli.watching import Changes, watch
 from firecron.lock.service import LockService
 from firecron.ops.operator import Operator
 from rtdb_emulator.pytest_plugin import Rtdb

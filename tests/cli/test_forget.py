@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import pytest
 from tests.cli.calls import answer, call, complaint
-from tests.cli.schemas import FORGOTTEN
+from tests.cli.schemas import FORGOTTEN, STATUS
 from tests.cli.test_operate import become_nobody
 
 from firecron import FireCron, distributed_cron
 from firecron.errors import Unavailable
 from firecron.lock.service import LockService
-from firecron.ops.forgetting import Catalogue
+from firecron.ops.operator import Catalogue
 from firecron.settings import load
 from firecron.store import Snapshot
 from firecron.testing.rehearsal import Inline
@@ -114,7 +114,18 @@ def test_a_name_that_is_not_there(rtdb: Rtdb) -> None:
     said = complaint(2, "forget", "digest", "digets")
     assert "there is no job digets in the catalogue of" in said
     assert said.endswith("; did you mean digest?")
-    assert "my job" in complaint(2, "forget", "my job")
+    assert "a/b" in complaint(2, "forget", "a/b")
+    assert kept(rtdb) == ["digest"]
+
+
+@pytest.mark.parametrize("key", ["__proto__", "a b<b>", "1", "\u202ereversed"])
+def test_a_key_that_can_name_no_job(rtdb: Rtdb, key: str) -> None:
+    """Whatever somebody has typed into the catalogue can be forgotten by the name that the status prints."""
+    program("digest")
+    rtdb.set(f"/cron-jobs/{key}", {"line": "0 9 * * *"})
+    rows = cast("list[dict[str, object]]", answer(STATUS, "status")["jobs"])
+    (shown,) = {str(row["job"]) for row in rows} - {"digest"}
+    assert call("forget", shown).exit_code == 0
     assert kept(rtdb) == ["digest"]
 
 

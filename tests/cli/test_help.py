@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import cast
 
-import click
 import pytest
 import typer
 from tests.cli.calls import call
+from typer.core import TyperGroup
 
 import firecron
 from firecron.cli.root import app
 from rtdb_emulator.pytest_plugin import Rtdb
 
-COMMANDS = sorted(cast("click.Group", typer.main.get_command(app)).commands)
+COMMANDS = sorted(cast(TyperGroup, typer.main.get_command(app)).commands)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,7 @@ import pytest
 from tests.unit.lock.records import NOW, node, released_node
 
 from firecron.base.instants import to_datetime
-from firecron.cli.lock_lines import lock_lines, rank
-from firecron.cli.run_lines import Paper, bar, run_lines, unfinished_line
-from firecron.cli.words import clock_time, distance, took
+from firecron.cli.lines import Paper, bar, clock_time, distance, lock_lines, rank, run_lines, took, unfinished_line
 from firecron.ops.views import Unfinished, inspect_lock, inspect_run
 from firecron.runs.entry import Entry
 

@@ -40,16 +40,9 @@ def states(value: dict[str, object]) -> dict[str, str]:
 def test_an_empty_database_says_so(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no lock has a node, `locks` and `runs` say which database has nothing, with exit code 0."""
     assert answer(LOCKS, "locks") == {"locks": []}
-    assert answer(RUNS, "runs", "job") == {
-        "name": "job",
-        "counts": {},
-        "runs": [],
-        "unfinished": None,
-        "steps": None,
-    }
     assert answer(LAST_RUNS, "runs") == {"jobs": []}
     where = f"the emulator at {rtdb.emulator.url}, database {rtdb.namespace}"
-    commands = ((("locks",), "no lock"), (("runs", "job"), "no run of job"), (("runs",), "no run"))
+    commands = ((("locks",), "no lock"), (("runs",), "no run"))
     for arguments, words in commands:
         result = call(*arguments)
         assert (result.exit_code, result.stderr) == (0, "")
@@ -57,6 +50,18 @@ def test_an_empty_database_says_so(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("FIRECRON_PREFIX", "ops/cron")
     assert f"{where}, below ops/cron/" in call("locks").stdout
     assert rtdb.get("/cron-locks") is None
+
+
+@pytest.mark.parametrize("command", [("locks",), ("status",), ("doctor",), ("unlock", "job")])
+def test_a_password_in_the_databases_url_is_shown_by_no_command(
+    monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """Each command refuses such a URL, says what to remove, and quotes nothing of it."""
+    monkeypatch.setenv("FIRECRON_DATABASE_URL", "https://me:hunter2@x.firebaseio.com?auth=hunter2")
+    result = call(*command)
+    assert result.exit_code == 2
+    assert "remove the user and the password" in " ".join(result.output.split())
+    assert "hunter2" not in result.output
 
 
 def test_a_lock_that_is_held_is_shown_with_its_owner(rtdb: Rtdb) -> None:
@@ -79,10 +84,11 @@ def test_a_lock_that_is_held_is_shown_with_its_owner(rtdb: Rtdb) -> None:
     assert states(answer(LOCKS, "locks")) == {"import": "free"}
 
 
-@pytest.mark.parametrize(("name", "state"), [("dead", "died"), ("unknown", "absent")])
+@pytest.mark.parametrize(("name", "state"), [("dead", "died"), ("new", "absent")])
 def test_one_lock_is_shown_by_its_name(rtdb: Rtdb, name: str, state: str) -> None:
-    """`locks NAME` shows that lock alone, also where it has no node."""
+    """`locks NAME` shows that lock alone, also where it is a job's that has no node yet."""
     rtdb.set("/cron-locks", {"dead": DIED, "paused": {"paused": True}})
+    rtdb.set("/cron-jobs/new", {"line": "0 9 * * *"})
     assert states(answer(LOCKS, "locks", name)) == {name: state}
     [line] = call("locks", name).stdout.splitlines()
     assert line.startswith(f"{name}: ")
@@ -247,20 +253,31 @@ def test_a_claim_that_is_recorded_is_shown_once(rtdb: Rtdb, attempt: int, is_sho
     assert ("started, not ended" in call("runs", "job").stdout) == is_shown
 
 
-@pytest.mark.parametrize(("node", "is_misspelt"), [(None, True), ({"paused": True}, False), ("text", False)])
-def test_a_name_with_a_node_is_not_misspelt(rtdb: Rtdb, node: object, is_misspelt: bool) -> None:
-    """Without any run, `runs` says that the name may be misspelt only where no lock of that name has a node."""
+@pytest.mark.parametrize("node", [None, {"paused": True}, "text"])
+def test_a_job_without_runs(rtdb: Rtdb, node: object) -> None:
+    """Without any run, `runs` says that no tick was claimed, or where its lock has a node, how to look at that."""
+    rtdb.set("/cron-jobs/job", {"line": "0 9 * * *"})
     rtdb.set("/cron-locks/job", node)
+    assert answer(RUNS, "runs", "job") == {
+        "name": "job",
+        "counts": {},
+        "runs": [],
+        "unfinished": None,
+        "steps": None,
+    }
     said = call("runs", "job").stdout
     assert said.startswith("There is no run of job in the emulator at ")
-    assert ("misspelt" in said) == is_misspelt
+    assert ("none of its ticks was claimed yet" if node is None else "see firecron locks job") in said
 
 
-def test_who_may_only_read_gets_the_history(rtdb: Rtdb) -> None:
-    """Where the rules allow no write, `runs` shows the history, and says that it can't tell what is under way."""
+ONLY_THE_HISTORY = {"rules": {"cron-runs": {".read": True}}}
+
+
+def test_who_may_not_read_the_locks_gets_the_history(rtdb: Rtdb) -> None:
+    """Where the rules allow the history alone, `runs` shows it, and says that it can't tell what is under way."""
     rtdb.set(f"/cron-runs/job/{SLOT}", entry(LONG_AGO))
     firebase_admin.initialize_app(options={"databaseURL": rtdb.url, "databaseAuthVariableOverride": None})
-    rtdb.set_rules({"rules": {".read": True, ".write": False}})
+    rtdb.set_rules(ONLY_THE_HISTORY)
     assert answer(RUNS, "runs", "job")["counts"] == {"succeeded": 1}
     said = call("runs", "job")
     assert (said.exit_code, "1 entry: 1 succeeded" in said.stdout) == (0, True)
@@ -312,12 +329,12 @@ def test_the_last_run_of_each_job_is_shown(rtdb: Rtdb) -> None:
     assert "█" not in "".join(lines)
 
 
-def test_who_may_only_read_sees_the_last_runs(rtdb: Rtdb) -> None:
-    """Where RTDB's time is denied, the last runs are shown, with a word about what isn't known."""
+def test_who_may_not_read_the_locks_sees_the_last_runs(rtdb: Rtdb) -> None:
+    """Where the locks are denied, the last runs are shown, with a word about what isn't known."""
     rtdb.set("/cron-locks/job", DIED)
     rtdb.set(f"/cron-runs/job/{SLOT}", entry(LONG_AGO))
     firebase_admin.initialize_app(options={"databaseURL": rtdb.url, "databaseAuthVariableOverride": None})
-    rtdb.set_rules({"rules": {".read": True}})
+    rtdb.set_rules(ONLY_THE_HISTORY)
     job, denied = call("runs").stdout.splitlines()
     assert job.startswith("job: ")
     assert "It is not known which runs are under way" in denied

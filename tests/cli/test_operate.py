@@ -13,7 +13,7 @@ from tests.cli.test_locks import DIED
 
 from firecron.lock.lease import Lease
 from firecron.lock.service import LockService
-from firecron.ops.acts import claimed_user
+from firecron.ops.views import claimed_user
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -92,7 +92,7 @@ def test_a_leader_that_is_cancelled_is_asked_to_step_down(rtdb: Rtdb) -> None:
         assert node["cancel"] == node["fence"]
 
 
-@pytest.mark.parametrize("node", [None, DIED, {"paused": True}, {**DIED, "expiresAt": 0}])
+@pytest.mark.parametrize("node", [DIED, {"paused": True}, {**DIED, "expiresAt": 0}])
 def test_what_nobody_holds_is_not_cancelled(rtdb: Rtdb, node: object) -> None:
     """`cancel` of a lock that is free, or whose holder died, is refused with exit code 1, and writes nothing."""
     rtdb.set(PATH, node)
@@ -135,7 +135,7 @@ def test_unlock_sets_the_expiry_to_zero_and_nothing_else(rtdb: Rtdb) -> None:
     assert lease.lost
 
 
-@pytest.mark.parametrize("node", [None, DIED, {"paused": True}, {**DIED, "expiresAt": 0}])
+@pytest.mark.parametrize("node", [DIED, {"paused": True}, {**DIED, "expiresAt": 0}])
 def test_a_lock_that_is_free_is_left_alone(rtdb: Rtdb, node: object) -> None:
     """`unlock` of a lock that nobody holds says that it is free, with exit code 0, and writes nothing to it."""
     rtdb.set(PATH, node)
@@ -240,18 +240,30 @@ def test_a_job_of_the_catalogue_is_paused_before_its_first_run(rtdb: Rtdb) -> No
 
 
 @pytest.mark.parametrize(
-    ("command", "code"),
-    [(("pause",), 2), (("resume",), 0), (("unlock",), 0), (("cancel",), 1), (("locks",), 0), (("runs",), 0)],
-    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+    "command", ["pause", "resume", "unlock", "cancel", "locks", "runs", "acts", "status", "check", "forget"]
 )
-def test_names_that_may_have_been_meant_are_offered(rtdb: Rtdb, command: tuple[str, ...], code: int) -> None:
-    """Where a name has no node, those that are close to it are named: of locks, and of histories."""
-    rtdb.set("/cron-locks/send-daily-digest", DIED)
-    rtdb.set(f"/cron-runs/send-daily-digests/{DIED['slot']}", {"outcome": "failed"})
-    result = call(*command, "send-dayly-digest")
-    assert result.exit_code == code
-    assert "did you mean send-daily-digest or send-daily-digests?" in result.stderr
-    assert "did you mean" not in call(*command, "nothing-like-it").stderr
+def test_a_name_that_nothing_has_is_wrong_usage(rtdb: Rtdb, command: str) -> None:
+    """Every command about a job or lock ends with 2 then, changes nothing, and names what is close to it."""
+    line = {"line": "0 9 * * *"}
+    rtdb.set("/cron-jobs", dict.fromkeys(("send-daily-digest", "send-daily-digests"), line))
+    said = complaint(2, command, "send-dayly-digest")
+    assert "there is no" in said
+    assert "send-dayly-digest" in said
+    assert "; did you mean send-daily-digest or send-daily-digests?" in said
+    assert "did you mean" not in complaint(2, command, "nothing-like-it")
+    assert (rtdb.get("/cron-locks"), rtdb.get("/cron-acts")) == (None, None)
+
+
+@pytest.mark.parametrize("path", [PATH, "cron-runs/job/2026-11-18T09:00:00Z", "cron-jobs/job"])
+@pytest.mark.parametrize(
+    ("command", "code"), [("resume", 0), ("unlock", 0), ("cancel", 1), ("locks", 0), ("runs", 0), ("acts", 0)]
+)
+def test_a_name_that_a_lock_a_history_or_the_catalogue_has_is_known(
+    rtdb: Rtdb, path: str, command: str, code: int
+) -> None:
+    """Of a job that nobody has run, or whose lock is free, there is an answer."""
+    rtdb.set(f"/{path}", DIED if path == PATH else {"line": "0 9 * * *", "outcome": "failed"})
+    assert call(command, "job").exit_code == code
 
 
 @pytest.mark.parametrize("command", ["pause", "resume", "unlock", "cancel"])
@@ -312,4 +324,4 @@ def test_no_database_is_wrong_usage(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(variable, raising=False)
     assert "FIRECRON_DATABASE_URL" in complaint(2, "locks")
     monkeypatch.setenv("FIRECRON_MARGIN", "0")
-    assert "margin" in complaint(2, "locks")
+    assert "FIRECRON_MARGIN" in complaint(2, "locks")

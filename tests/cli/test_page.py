@@ -23,7 +23,7 @@ from rtdb_emulator.pytest_plugin import Rtdb
         (("--iap-audience", ""), "iap_audience='' is empty"),
         (
             ("--password", ""),
-            "needs a user without a colon, and a password: give them by --user and FIRECRON_PAGE_PASSWORD",
+            "and a password that is not blank: give them by --user and FIRECRON_PAGE_PASSWORD",
         ),
         (("--password", "x", "--user", "a:b"), "needs a user without a colon"),
         (("nothing.here:crons",), "there is no module"),

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 from tests.cli.calls import call, complaint
-from tests.stores.least_privilege import OVERRIDE, RULES, Row
+from tests.stores.least_privilege import OVERRIDE, READER, RULES, Row
 from tests.stores.least_privilege_forbidden import FORBIDDEN
 from tests.stores.least_privilege_legal import LEGAL
 from tests.stores.rule_questions import question
 
-from firecron.cli.commands.rules import shipped
+from firecron.cli.commands.doctor import shipped
 from rtdb_emulator.rules import Rules
 
 
@@ -29,7 +29,8 @@ def printed(*arguments: str) -> object:
 
 def moved(row: Row, prefix: str, uid: str) -> Row:
     """The row below a prefix, for another user."""
-    auth = {"uid": uid} if row.auth == OVERRIDE else row.auth
+    ours = {"uid": uid} if row.auth == OVERRIDE else {"uid": f"{uid}-reader"}
+    auth = ours if row.auth in (OVERRIDE, READER) else row.auth
     beside = {f"{prefix}/{path}": node for path, node in row.beside.items()}
     return replace(row, path=f"{prefix}/{row.path}", auth=auth, beside=beside)
 
@@ -57,6 +58,13 @@ def test_the_environment_names_the_prefix_and_the_user(monkeypatch: pytest.Monke
     monkeypatch.delenv("FIRECRON_PREFIX")
     monkeypatch.delenv("FIRECRON_UID")
     assert printed("--prefix", "", "--uid", "firecron") == printed()
+
+
+def test_the_reader_is_not_made_the_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the environment of a process that may only read, the rules need the name of the user that may write."""
+    monkeypatch.setenv("FIRECRON_UID", "cron-reader")
+    assert "may only read by these rules: name the one that may write, --uid cron" in complaint(2, "rules")
+    assert "auth.uid === 'cron-reader'" in json.dumps(printed("--uid", "cron"))
 
 
 def test_a_prefix_that_is_no_path_is_wrong_usage() -> None:

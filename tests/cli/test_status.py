@@ -12,10 +12,10 @@ from tests.catalogued import DAY, HOUR, RARELY, Catalogue, now
 from tests.cli.calls import answer, call, checked, complaint
 from tests.cli.schemas import CHECK, STATUS
 from tests.cli.test_watch import Script, nothing
+from tests.stores.least_privilege import RULES
 
-from firecron.cli.commands.status import StatusView
+from firecron.cli.commands.status import StatusView, table
 from firecron.cli.output import Output
-from firecron.cli.status_lines import table
 from firecron.cli.watching import watch
 from firecron.lock.service import LockService
 from firecron.ops.status import Status
@@ -40,12 +40,34 @@ def checks(*names: str) -> tuple[int, dict[str, object]]:
 
 
 def test_an_empty_catalogue_says_so(rtdb: Rtdb) -> None:
-    """Where no program has declared a job, `status` and `check` say that, and it is no failure."""
+    """Where no program has declared a job, `status` and `check` say that, and for a check it is a failure."""
     assert answer(STATUS, "status")["jobs"] == []
-    assert checks() == (0, {"status": "ok", "jobs": []})
+    assert checks() == (1, {"status": "unknown", "jobs": []})
     for command in ("status", "check"):
         assert f"There is no job in the emulator at {rtdb.emulator.url}" in call(command).stdout
     assert rtdb.get("/cron-locks") is None
+
+
+@pytest.mark.parametrize("command", ["status", "check", "locks", "locks digest", "runs", "runs digest", "acts"])
+def test_a_reader_is_told_what_an_administrator_is(
+    rtdb: Rtdb, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Under the shipped rules the second user reads all that is shown, and writes nothing."""
+    catalogue.declare("digest", "0 9 * * *", since=now())
+    catalogue.ran("digest")
+
+    def told() -> dict[str, Any]:
+        """What the command says, but for the time at which it looks."""
+        result = call(*command.split(), "--json")
+        assert result.exit_code == 0, result.stderr
+        return {**json.loads(result.stdout), "now": None}
+
+    seen = told()
+    before = rtdb.get("/")
+    rtdb.set_rules(RULES)
+    monkeypatch.setenv("FIRECRON_UID", "firecron-reader")
+    assert told() == seen
+    assert rtdb.get("/") == before
 
 
 def test_a_row_has_all_of_a_job(catalogue: Catalogue) -> None:
@@ -176,6 +198,46 @@ def test_a_retired_job_is_no_alarm(catalogue: Catalogue) -> None:
     assert [line.split(";")[0] for line in call("status").stdout.splitlines()] == ["stays: ok", "gone: retired"]
 
 
+def test_a_check_of_jobs_that_were_taken_out_is_a_failure(catalogue: Catalogue) -> None:
+    """Also where they are all that the database has: nothing was judged. A job that is named has to be there."""
+    catalogue.declare("gone", "* * * * *", declaredAt=now() - DAY)
+    catalogue.names = []
+    catalogue.beat()
+    assert checks() == (1, {"status": "unknown", "jobs": []})
+    assert call("check").stdout.startswith("There is no job that can be judged in the emulator at ")
+    code, value = checks("gone")
+    assert isinstance(value["jobs"], list)
+    assert (code, value["status"], [one["verdict"] for one in value["jobs"]]) == (1, "failing", ["undeclared"])
+
+
+def test_an_expected_job_that_is_not_there_is_a_finding(catalogue: Catalogue, rtdb: Rtdb) -> None:
+    """Not declared, taken out, or with an entry that can't be read, each named once; in an empty database, too."""
+    catalogue.declare("gone", "* * * * *", declaredAt=now() - DAY)
+    catalogue.declare("odd", "every now and then")
+    catalogue.names = []
+    catalogue.declare("digest")
+    catalogue.ran("digest")
+    assert checks("--expect", "digest") == (0, {"status": "ok", "jobs": checks()[1]["jobs"]})
+    expecting = ("--expect", "digest, import,", "--expect", "gone", "--expect=odd", "--expect=gone", "--expect=b\x1b[c")
+    code, value = checks(*expecting)
+    assert isinstance(value["jobs"], list)
+    assert (code, value["status"]) == (1, "failing")
+    assert [(one["job"], one["verdict"]) for one in value["jobs"]] == [
+        (name, "undeclared") for name in ("b\ufffd[c", "gone", "import", "odd")
+    ]
+    assert checks("digest", *expecting) == (code, value)
+    assert call("check", "--expect", "import").stdout.startswith("import: undeclared: no job of this name is in the ")
+    rtdb.set("/cron-jobs", None)
+    assert checks("--expect", "digest")[1]["status"] == "failing"
+
+
+@pytest.mark.parametrize("given", ["", " , "])
+def test_a_check_that_expects_nothing_is_a_usage_error(catalogue: Catalogue, given: str) -> None:
+    """An unset variable of a script must not make a check that passes."""
+    catalogue.declare("digest")
+    assert "--expect names no job" in complaint(2, "check", "--expect", given)
+
+
 @pytest.mark.parametrize("command", ["status", "check"])
 def test_a_misspelt_job_is_told(catalogue: Catalogue, command: str) -> None:
     """A check of a job that isn't there must not pass, so the command names the nearest one, with exit code 2."""
@@ -184,6 +246,13 @@ def test_a_misspelt_job_is_told(catalogue: Catalogue, command: str) -> None:
     said = complaint(2, command, "digest", "nightly-imprt")
     assert said.startswith("there is no job nightly-imprt in the catalogue of the emulator")
     assert said.endswith("; did you mean nightly-import?")
+
+
+def test_without_groups_that_can_be_read_nobody_is_unattended(catalogue: Catalogue, rtdb: Rtdb) -> None:
+    """A value that somebody has typed in their place says nothing of any job."""
+    catalogue.declare("digest")
+    rtdb.set("/cron-groups", 5)
+    assert rows()["digest"]["verdict"] == "ok"
 
 
 def test_a_catalogue_that_may_not_be_read_is_told(rtdb: Rtdb) -> None:

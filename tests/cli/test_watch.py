@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from rich.console import Console
@@ -13,8 +14,7 @@ from tests.cli.schemas import ERROR, LOCKS, RUNS
 from tests.cli.test_locks import DIED, SLOT
 
 from firecron.cli.commands.locks import LocksView
-from firecron.cli.commands.runs import RunsView
-from firecron.cli.last_runs import LastRunsView
+from firecron.cli.commands.runs import LastRunsView, RunsView
 from firecron.cli.output import Output
 from firecron.cli.watching import watch
 from firecron.lock.service import LockService
@@ -137,6 +137,15 @@ def test_an_outage_is_told_once_and_outlasted(rtdb: Rtdb, capsys: pytest.Capture
         assert checked(LOCKS, first) == checked(LOCKS, last) == {"locks": []}
     else:
         assert "RTDB can be reached again" in said.err
+
+
+def test_a_watch_comes_back_when_the_database_asks_for_it(rtdb: Rtdb) -> None:
+    """The pause after a failure is not shorter than that."""
+    busy = partial(rtdb.faults.answer, 429, headers={"Retry-After": "45"})
+    script = Script(busy, nothing, nothing)
+    output = Output(as_json=False)
+    watch(output, LocksView(operator(), output), 2, script)
+    assert script.pauses == [2, 45, 2, 2]
 
 
 @pytest.mark.parametrize("has_colours", [True, False])

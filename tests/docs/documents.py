@@ -6,6 +6,7 @@ a file of the page's own folder if the text above it says so ("Save this as `mai
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -14,6 +15,14 @@ from pathlib import Path
 from textwrap import dedent
 
 ROOT = Path(__file__).parents[2]
+
+
+def _texts() -> Iterator[Path]:
+    for folder, folders, files in os.walk(ROOT):
+        # Not to be looked through: there are tens of thousands of files in them.
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in ("build", "node_modules")]
+        yield from (Path(folder, name) for name in files if name.endswith(".md") and not name.startswith("."))
+
 
 PAGES = [
     ROOT / "README.md",
@@ -25,11 +34,7 @@ PAGES = [
     *sorted(ROOT.glob("examples/*/README.md")),
 ]
 # All that there is of it, but what a build has copied and what npm has installed.
-TEXTS = [
-    page
-    for page in ROOT.rglob("*.md")
-    if not any(part.startswith(".") or part in ("build", "node_modules") for part in page.relative_to(ROOT).parts)
-]
+TEXTS = sorted(_texts())
 # Sessions, and what is for other programs: nothing here could run it. JavaScript in the emulator's README runs in
 # tests/node.
 SHOWN_ONLY = {
@@ -163,12 +168,12 @@ def why_left_out(command: Command) -> str | None:
             return "installs; tests/node has the same packages"
         case ["pip", "install"]:
             return "installs; its extras are checked"
+        case ["make", "demo"]:
+            return "runs in tests/process/test_demo.py"
         case ["make", *_]:
             return "makes an environment; its target is checked"
         case ["source", ".venv/bin/activate"]:
             return "is the environment that the tests run in"
-        case ["firecron", "demo"]:
-            return "runs in tests/process/test_demo.py"
         case ["firecron", "emulator"] if served[:1] == ["python"]:
             return "runs in tests/process/test_examples.py"
         case ["firecron", "emulator"] if served[:1] == ["uvicorn"]:

@@ -9,7 +9,7 @@ from tests.docs.documents import ROOT
 
 import rtdb_emulator
 from rtdb_emulator import Clock, Emulator, Faults
-from rtdb_emulator.http.socket_faults import SocketFaults
+from rtdb_emulator.http.faults import SocketFaults
 from rtdb_emulator.pytest_plugin import Rtdb
 
 PAGE = (ROOT / "docs" / "api" / "emulator.md").read_text("utf-8")

@@ -28,7 +28,7 @@ def test_a_file_that_the_page_names_is_there(named: str) -> None:
 
 def test_the_page_has_every_room() -> None:
     """Each room has a row that says its purpose, and no row is of a room that is gone."""
-    rows = re.findall(r"^\| (`[^|]*) \| [A-Z]", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| (`[^|]*) \| [A-Z]", PAGE.partition("\n## ")[0], re.MULTILINE)
     named = {name.rstrip("/").removesuffix(".py") for row in rows for name in re.findall(r"`([^`]*)`", row)}
     assert named == ROOMS - {"__init__", "__main__"}
 
@@ -41,9 +41,15 @@ def test_the_page_has_the_layers_in_their_order() -> None:
     assert layers == [rooms for rooms in there if rooms and rooms != ("__main__",)]
 
 
-@pytest.mark.parametrize("title", ["The path of one tick", "The path of `with locks.hold()`"])
+def test_the_core_is_ten_files() -> None:
+    """What is to be read in an afternoon doesn't grow."""
+    (core,) = re.findall(r"## The core in an afternoon\n(.*?)\n## ", PAGE, re.DOTALL)
+    assert len(re.findall(r"^\| `[\w/]+\.py` \| ", core, re.MULTILINE)) == 10
+
+
+@pytest.mark.parametrize("title", re.findall(r"^## (The path of .*)$", PAGE, re.MULTILINE))
 def test_a_path_is_short(title: str) -> None:
-    """Each of the two paths has twelve steps at most."""
+    """Each path has twelve steps at most."""
     (path,) = re.findall(rf"## {re.escape(title)}\n(.*?)\n## ", PAGE, re.DOTALL)
     assert 1 <= len(STEP.findall(path)) <= 12
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import cast, get_args
 from zoneinfo import ZoneInfo
 
-import click
 import pytest
 import typer
 from tests.conftest import Run as RunProcess
@@ -25,26 +24,26 @@ from tests.docs.documents import (
     name,
     prose,
 )
+from typer.core import TyperGroup
 
 from firecron import Event, FireCron, Result, Run, Schedule, State, distributed_cron
 from firecron.cli.root import app
-from firecron.jobs.catalogue import changed, probe
-from firecron.jobs.groups import group_fields
+from firecron.jobs.catalogue import changed, group_fields, probe
 from firecron.jobs.run import Trigger
-from firecron.lock.acts import Deed, make_act
-from firecron.lock.pauses import PAUSE_FIELDS
+from firecron.lock.fields import PAUSE_FIELDS
 from firecron.lock.record import LockRecord
 from firecron.lock.refusal import LEVELS
-from firecron.lock.step_record import StepRecord
+from firecron.lock.trail import Deed, make_act
 from firecron.runs.entry import Entry
 from firecron.settings import FACTS, Settings, load
+from firecron.steps.record import StepRecord
 from rtdb_emulator.pytest_plugin import Rtdb
 
 OPERATING = ROOT / "docs" / "two-in-the-morning.md"
 # The methods of a run that record what it has done: they have a section of their own.
 STEPS = "step()`, `key()`, `settle()`, `retry()"
 EVENTS = ROOT / "docs" / "logs-and-metrics.md"
-COMMAND = cast("click.Group", typer.main.get_command(app))
+COMMAND = cast(TyperGroup, typer.main.get_command(app))
 
 
 def rows(page: Path, heading: str, number: int = 0) -> list[list[str]]:
@@ -96,8 +95,9 @@ def mentioned() -> list[tuple[Path, str]]:
     return [(page, text) for page, text in spans if re.match(r"firecron [a-z]", text)]
 
 
-def options_of(command: click.Command) -> set[str]:
-    return {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+def options_of(command_name: str) -> set[str]:
+    parameters = COMMAND.commands[command_name].params
+    return {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
 
 
 def test_every_command_in_a_block_is_understood() -> None:
@@ -125,7 +125,7 @@ def test_every_command_in_the_text_exists() -> None:
         assert command_name in COMMAND.commands, f"{name(page)}: {text}"
         own = text.partition(" -- ")[0]
         shown = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", own)) - {"--help", "--"}
-        assert shown <= options_of(COMMAND.commands[command_name]), f"{name(page)}: {text}"
+        assert shown <= options_of(command_name), f"{name(page)}: {text}"
 
 
 def test_the_emulators_command_has_the_options_shown(run: RunProcess) -> None:
@@ -161,6 +161,17 @@ def test_every_setting_that_is_mentioned_exists(page: Path) -> None:
     """A variable `FIRECRON_…` is a setting's, or one that `firecron exec` tells its command."""
     found = re.findall(r"\bFIRECRON_[A-Z]+(?:_[A-Z]+)*\b", page.read_text("utf-8"))
     assert set(found) <= {*FACTS, *(f"FIRECRON_{field.upper()}" for field in Settings.model_fields)}
+
+
+def test_a_number_behind_a_setting_is_its_default() -> None:
+    """As in "`FIRECRON_WORKERS` (50)", in every text."""
+    said = {
+        (path.name, setting, float(number))
+        for path in TEXTS
+        for setting, number in re.findall(r"`FIRECRON_([A-Z_]+)`(?: jobs)? \(([0-9.]+)\)", path.read_text("utf-8"))
+    }
+    assert said
+    assert [one for one in said if Settings.model_fields[one[1].lower()].default != one[2]] == []
 
 
 def test_every_option_of_a_job_is_in_the_readme() -> None:

@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 import requests
 from tests.conftest import BOUND, Finished, Process, Run, Start
+from tests.emulator.sockets import socket_client
+
+from rtdb_emulator import Emulator
 
 EMULATOR = ("-m", "rtdb_emulator")
 OWNER = {"Authorization": "Bearer owner"}
@@ -130,6 +133,43 @@ def test_rules_hold_in_every_database(start: Start, tmp_path: Path) -> None:
             path: requests.get(f"{url}/{path}.json", params=parameters, timeout=BOUND).status_code for path in "ab"
         }
         assert answers == {"a": 200, "b": 401}
+
+
+def test_changed_rules_are_read_again(start: Start, tmp_path: Path) -> None:
+    """A saved `--rules` file holds without a restart; one with an error changes nothing, and the log says where."""
+    file = Path(tmp_path, "rules.json")
+    file.write_text('{"rules": {"a": {".read": true}}}', "utf-8")
+    process = start(*EMULATOR, "--port", "0", "--rules", "rules.json")
+    url = address(process)
+    assert process.stderr is not None
+    file.write_text('{"rules": {"b": {".read": oops}}}', "utf-8")
+    assert "WARNING rules.json can't be used, and the rules stay what they were: 1:27: " in _line_with(process, "stay")
+    file.write_text('{"rules": {"b": {".read": true}}}', "utf-8")
+    assert "INFO rules.json has changed" in _line_with(process, "changed")
+    statuses = [requests.get(f"{url}/{path}.json", timeout=BOUND).status_code for path in "ab"]
+    assert statuses == [401, 200]
+
+
+def _line_with(process: Process, word: str) -> str:
+    """The next line of the log with this word."""
+    assert process.stderr is not None
+    return next(line for line in process.stderr if word in line)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_database_with_rules_of_its_own_keeps_them(own: bool) -> None:
+    """New rules of the emulator hold in the databases that have had the former ones, and end what they forbid."""
+    with Emulator(rules={"rules": {".read": True}}) as emulator:
+        if own:
+            emulator.set_rules("demo", {"rules": {".read": True}})
+        with socket_client(emulator, "demo") as client:
+            client.ask("q", p="/a", h="")
+            client.pushes.clear()
+            emulator.replace_rules({"rules": {"b": {".read": True}}})
+            assert client.pushed() == ([] if own else [{"a": "c", "b": {"p": "a"}}])
+        with socket_client(emulator, "later") as client:
+            assert client.ask("g", p="/a", q={})[0] == "permission_denied"
+        assert emulator.namespaces() == (["demo"] if own else [])
 
 
 def test_without_rules_all_is_open(start: Start) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from html import unescape
 
 import pytest
 from tests.emulator.test_rest_wire import OWNER, call
@@ -73,6 +75,32 @@ def test_the_page_shows_what_was_missed_first(rtdb: Rtdb) -> None:
     assert places == sorted(places)
     assert "14.3 %" in answer.text
     assert "auth != null &amp;&amp; &quot;&lt;b&gt;&quot; != &quot;&quot;" in answer.text
+
+
+def test_the_page_marks_the_rules_in_their_text(rtdb: Rtdb) -> None:
+    """Each rule is marked where it stands, in lines and comments as they were written, with its counts beside it."""
+    text = """{"rules": { // <all>
+  ".read": true,
+  "n": {".write": "newData.val() == \\"\\u003c\\" ||
+      data.exists()", ".validate": "newData.isNumber()"},
+  "m": {".write": "auth != null"}
+}}"""
+    rtdb.set_rules(text)
+    call(rtdb, "PUT", "/n.json", "1")
+    call(rtdb, "GET", "/n.json")
+    page = call(rtdb, "GET", "/.inspect/coverage").text
+    shown = page.partition("<pre>")[2].partition("</pre>")[0]
+    assert unescape(re.sub(r'<span class="(number|counts)">[^<]*</span>|<[^>]*>', "", shown)) == text + "\n"
+    marks = re.findall(r'<mark class="(\w+)" title="([^"]*)">([^<]*)</mark>', shown)
+    once_false = "1 false"
+    assert [(kind, counts, unescape(part)) for kind, counts, part in marks] == [
+        ("seen", "1 true", "true"),
+        ("half", once_false, r'"newData.val() == \"\u003c\" ||'),
+        ("half", once_false, 'data.exists()"'),
+        ("missed", "never", '"newData.isNumber()"'),
+        ("missed", "never", '"auth != null"'),
+    ]
+    assert f'<a href="/?ns={rtdb.namespace}">' in page
 
 
 def test_new_rules_begin_at_nothing(rtdb: Rtdb) -> None:

@@ -13,8 +13,7 @@ from tests.emulator.test_stream_frames import stream
 
 from rtdb_emulator.emulator import Emulator
 from rtdb_emulator.http.faults import Faults
-from rtdb_emulator.http.log import Forgotten, RequestLog
-from rtdb_emulator.http.matching import Criteria
+from rtdb_emulator.http.log import Criteria, Forgotten, RequestLog
 from rtdb_emulator.pytest_plugin import Rtdb
 
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from rtdb_emulator.errors import BadRequest
-from rtdb_emulator.jsondata import as_array, decode, encode, encode_shallow, parse, parse_priority, render
-from rtdb_emulator.tree import EMPTY, Node, branch, leaf
+from rtdb_emulator.jsondata import as_array, decode, encode, parse, parse_priority, render
+from rtdb_emulator.tree import EMPTY, Node, leaf
 
 INVALID = "Invalid data; couldn't parse JSON object, array, or value."
 
@@ -197,37 +197,6 @@ def test_keys_are_in_order() -> None:
     shown = render(node({".priority": 1, "b": 1, "10": 1, "9": 1, "a": 1}), priorities=True)
     assert isinstance(shown, dict)
     assert list(shown) == ["9", "10", "a", "b", ".priority"]
-
-
-SHALLOW = [
-    (None, None),
-    ("leaf", "leaf"),
-    ({".value": False, ".priority": 1}, False),
-    ({"b": {"c": 1}, "a": 1}, {"a": True, "b": True}),
-    ([1, 2], {"0": True, "1": True}),
-]
-
-
-@pytest.mark.parametrize(("data", "shown"), SHALLOW)
-def test_shallow(data: object, shown: object) -> None:
-    """A shallow read shows a leaf as it is, and of an object the keys, printed as anything else."""
-    for pretty in (False, True):
-        assert encode_shallow(node(data), pretty=pretty) == encode(shown, pretty=pretty)
-
-
-def test_shallow_of_some() -> None:
-    """A shallow read of certain keys shows these; of none, an object without keys."""
-    some = node({"a": 1, "b": 1, "c": 1})
-    assert encode_shallow(some, ["a", "b"]) == b'{"a":true,"b":true}'
-    assert encode_shallow(some, []) == b"{}"
-
-
-def test_shallow_escapes_keys() -> None:
-    """A key is printed as JSON has it."""
-    keys = {'quote"': 1, "back\\slash": 1, "ümlaut": 1, "tab\t": 1}
-    shown = branch({key: leaf(1) for key in keys})
-    assert decode(encode_shallow(shown)) == dict.fromkeys(keys, True)
-    assert encode_shallow(shown) == encode(dict.fromkeys(shown.ordered_keys(), True))
 
 
 def test_encode() -> None:

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from typing import TypeVar
 
 import pytest
@@ -16,11 +17,13 @@ from tests.emulator.test_rest_wire import OWNER, call
 
 from rtdb_emulator import large, tree
 from rtdb_emulator.errors import BadRequest
-from rtdb_emulator.http import bodies, slices
-from rtdb_emulator.jsondata import NeedsServer, decode, decode_patch, encode, parse, render
-from rtdb_emulator.large import load_json, reading, reading_patch, writing
+from rtdb_emulator.http import app
+from rtdb_emulator.jsondata import NeedsServer, as_array, decode, decode_patch, encode, parse, render
+from rtdb_emulator.large import WIRE, Form, load_json, reading, reading_patch, writing, writing_keys
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator.steps import in_slices
 from rtdb_emulator.tree import Node, hashing
+from rtdb_emulator.ws.messages import dumps
 
 T = TypeVar("T")
 
@@ -44,6 +47,7 @@ def _small_pieces() -> Iterator[None]:
         # Their own sizes are megabytes.
         patch.setattr(large, "CHUNK", 3)
         patch.setattr(large, "WEIGHT", 2)
+        patch.setattr(large, "MOVED", 2)
         yield
 
 
@@ -140,6 +144,16 @@ def test_a_node_is_written_as_at_once(data: object) -> None:
     except BadRequest:
         return
     assert b"".join(writing(node)) == encode(render(node, priorities=True))
+    for priorities, arrays, pretty in product((False, True), repeat=3):
+        form = Form(priorities, arrays, pretty)
+        shown = render(node, priorities=priorities, arrays=arrays)
+        assert b"".join(writing(node, form)) == encode(shown, pretty=pretty)
+    assert b"".join(writing(node, WIRE)).decode() == dumps(render(node, priorities=True, arrays=False))
+    keys = node.ordered_keys()[::2]
+    some = {key: render(node.child(key)) for key in keys}
+    for pretty in (False, True):
+        assert b"".join(writing(node, Form(pretty=pretty), keys)) == encode(as_array(some), pretty=pretty)
+        assert b"".join(writing_keys(keys, Form(pretty=pretty))) == encode(dict.fromkeys(keys, True), pretty=pretty)
     if node.members:
         for _ in hashing(node):
             pass
@@ -174,7 +188,7 @@ def test_long_work_lets_others_in() -> None:
 
     async def both() -> str:
         beside = asyncio.ensure_future(other())
-        result = await slices.in_slices(work(), clock=lambda: next(ticks))
+        result = await in_slices(work(), clock=lambda: next(ticks))
         await beside
         return result
 
@@ -197,9 +211,9 @@ def test_an_import_holds_nobody_up(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch, 
 
         return steps
 
-    monkeypatch.setattr(bodies, "LARGE", 4)
+    monkeypatch.setattr(app, "LARGE", 4)
     for name in ("reading", "reading_patch"):
-        monkeypatch.setattr(bodies, name, until_served(getattr(bodies, name)))
+        monkeypatch.setattr(app, name, until_served(getattr(app, name)))
     with ThreadPoolExecutor(1) as pool:
         importing = pool.submit(call, rtdb, method, "/n.json", '{"a":[1,2],"b":{".priority":1,"c":"d"}}', OWNER)
         try:
@@ -234,7 +248,7 @@ def test_a_large_write_is_answered_as_any(
     small = call(rtdb, "PUT", target, body)
     before = rtdb.get()
     rtdb.set("/", None)
-    monkeypatch.setattr(bodies, "LARGE", 4)
+    monkeypatch.setattr(app, "LARGE", 4)
     answer = call(rtdb, "PUT", target, body)
     assert answer.status_code == small.status_code == status
     if "timestamp" not in body:
@@ -243,7 +257,7 @@ def test_a_large_write_is_answered_as_any(
 
 def test_a_large_write_is_logged_and_dripped_as_any(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log has the bytes of a large body and of its answer, and a drip sends that as it is."""
-    monkeypatch.setattr(bodies, "LARGE", 4)
+    monkeypatch.setattr(app, "LARGE", 4)
     rtdb.faults.drip(0.0001)
     body = '{"a":"abc"}'
     for _ in range(2):

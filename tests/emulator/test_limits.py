@@ -7,7 +7,8 @@ import json
 import pytest
 from tests.emulator.test_rest_wire import OWNER, call, wire
 
-from rtdb_emulator.http import app, parameters, service
+from rtdb_emulator import large
+from rtdb_emulator.http import app, messages
 from rtdb_emulator.pytest_plugin import Rtdb
 
 MEBIBYTE = 1024 * 1024
@@ -69,7 +70,7 @@ def test_a_key_has_at_most_768_bytes(rtdb: Rtdb, character: str) -> None:
 
 def test_a_body_has_at_most_256_mebibytes(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
     """A body over the limit is refused before it has come whole, and the connection can be used further."""
-    assert parameters.MAX_BODY == 256 * MEBIBYTE
+    assert messages.MAX_BODY == 256 * MEBIBYTE
     monkeypatch.setattr(app, "MAX_BODY", 1000)
     with wire(rtdb.emulator) as connection:
         connection.send(
@@ -87,7 +88,7 @@ def test_a_body_has_at_most_256_mebibytes(rtdb: Rtdb, monkeypatch: pytest.Monkey
 def test_an_admin_imports_more(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
     """A body over the limit is taken from an admin, unless they ask for a limit or act as somebody else."""
     monkeypatch.setattr(app, "MAX_BODY", 1000)
-    monkeypatch.setitem(parameters.WRITE_SIZE_LIMITS, "large", 1000)
+    monkeypatch.setitem(messages.WRITE_SIZE_LIMITS, "large", 1000)
     body = json.dumps("x" * 1000)
     assert call(rtdb, "PUT", "/n.json", body, OWNER).status_code == 200
     assert call(rtdb, "PUT", "/n.json?writeSizeLimit=unlimited", body, OWNER).status_code == 200
@@ -99,8 +100,9 @@ def test_an_admin_imports_more(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_an_answer_has_at_most_256_mebibytes(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
     """A read over the limit is refused, and its parts can still be read."""
-    assert service.MAX_READ == 256 * MEBIBYTE
-    monkeypatch.setattr(service, "MAX_READ", 20)
+    assert app.MAX_READ == 256 * MEBIBYTE
+    monkeypatch.setattr(app, "MAX_READ", 20)
+    monkeypatch.setattr(large, "LARGE", 19)
     rtdb.set("/n", {"a": "x" * 18, "b": 1})
     refused = call(rtdb, "GET", "/n.json")
     assert (refused.status_code, refused.json()) == (400, {"error": READ_TOO_LARGE})

@@ -44,8 +44,11 @@ KEYS = [
     "b",
     "é",
     "\u0661",  # a digit, but no ASCII one
+    "\ud7ff",
+    "😀",  # two units, of which the first is \ud83d
+    "\U0010ffff",
+    "\uff5e",
     "\uffee",
-    "😀",
 ]
 
 VALUES: list[tuple[Scalar | None, bool]] = [
@@ -64,10 +67,12 @@ VALUES: list[tuple[Scalar | None, bool]] = [
     ("10", False),
     ("9", False),
     ("a", False),
+    ("😀", False),
+    ("\uff5e", False),
     (None, True),
 ]
 
-PRIORITIES = [None, -1.5, 0, 1, 10, "", "1", "a"]
+PRIORITIES = [None, -1.5, 0, 1, 10, "", "1", "a", "😀", "\uff5e"]
 
 
 def ascends(keys: list[SortKey]) -> bool:

@@ -109,11 +109,12 @@ def emulator() -> Iterator[Emulator]:
         yield emulator
 
 
-def put_to(emulator: Emulator, host: str, query: str = "") -> int:
+def put_to(emulator: Emulator, host: str, query: str = "", agent: str = "") -> int:
     """The status of a PUT of the host to /n, with this Host header."""
     body = json.dumps(host)
     with wire(emulator) as connection:
-        head = f"PUT /n.json{query} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n"
+        name = f"User-Agent: {agent}\r\n" if agent else ""
+        head = f"PUT /n.json{query} HTTP/1.1\r\nHost: {host}\r\n{name}Content-Length: {len(body)}\r\n\r\n"
         connection.send((head + body).encode())
         return connection.answer()[0]
 
@@ -149,13 +150,21 @@ def test_without_a_name_the_only_database_is_meant(emulator: Emulator, host: str
 
 
 def test_without_a_name_several_databases_are_a_hint(emulator: Emulator, caplog: pytest.LogCaptureFixture) -> None:
-    """A request that names none of several databases goes to the project's, and the log says so once for these."""
+    """A request that names none of several databases goes to the project's; the log says so once a client, briefly."""
     emulator.set("shop", "/a", 1)
     emulator.set("bank", "/a", 1)
-    for _ in range(2):
-        assert put_to(emulator, "localhost") == 200
+    for name in ("shop", "bank", "toys", "cars", "tea", "wine", "books"):
+        assert put_to(emulator, "localhost", agent="one/1") == 200
+        emulator.set(name, "/a", 1)
+    assert put_to(emulator, "localhost", agent="other/1") == 200
+    assert put_to(emulator, "localhost", agent="") == 200
     hints = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert hints == [f"PUT /n.json names no database (?ns=NAME) and is for '{DEFAULT_PROJECT}'; there are bank, shop"]
+    asked = f"names no database (?ns=NAME) and is for '{DEFAULT_PROJECT}'; there are"
+    assert hints == [
+        f"PUT /n.json of one/1 {asked} bank, shop",
+        f"PUT /n.json of other/1 {asked} bank, books, cars, demo-firecron, shop and 3 more",
+        f"PUT /n.json of a client without a name {asked} bank, books, cars, demo-firecron, shop and 3 more",
+    ]
     assert emulator.get(DEFAULT_PROJECT) == {"n": "localhost"}
 
 

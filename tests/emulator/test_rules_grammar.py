@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from rtdb_emulator.rules import Rules, RulesError
+from rtdb_emulator.rules.document import Text
 from rtdb_emulator.rules.grammar import parse_expression
-from rtdb_emulator.rules.source import Text
 from rtdb_emulator.rules.syntax import Expression, Literal, Member
 from rtdb_emulator.tree import EMPTY, leaf
 

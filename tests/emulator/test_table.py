@@ -59,18 +59,60 @@ def test_differing_buckets_hold_every_difference(mine: dict[str, int], theirs: d
 
 
 def test_a_write_shares_all_buckets_but_one() -> None:
-    """Of a table of many members a write changes one bucket, and keeps the order of its keys."""
+    """Of a table of many members a write changes one bucket."""
     many = compact({f"k{number}": number for number in range(200)})
     assert isinstance(many, Table)
-    many.order = sorted(many)
     changed = with_member(many, "k7", -1)
     assert isinstance(changed, Table)
     assert len(list(many.differing(changed))) == 1
-    assert changed.order is many.order
-    added, removed = with_member(many, "new", 1), without(many, "k7")
-    assert isinstance(added, Table)
-    assert isinstance(removed, Table)
-    assert (added.order, removed.order) == (None, None)
+
+
+def by_value(key: str, member: int) -> tuple[int, str]:
+    return member, key
+
+
+@given(STEPS, st.booleans())
+def test_a_kept_order_follows_the_members(steps: list[tuple[str, int | None]], goes_back: bool) -> None:
+    """An order that was asked for once is right for every later table, and for earlier ones, or is not known."""
+    members: Members[int] = {f"k{number}": 0 for number in range(20)}
+    for key, value in steps:
+        before = members
+        if value is not None:
+            members = with_member(members, key, value)
+        elif key in dict(members.items()):
+            members = without(members, key)
+        for seen in (members, before) if goes_back else (members,):
+            if isinstance(seen, Table):
+                expected = sorted(seen, key=lambda key, seen=seen: by_value(key, seen[key]))  # type: ignore[misc]  # mypy infers no type of a default
+                assert seen.in_order("by value", by_value) in (expected, None)
+                seen.keep_order("by value", expected)
+
+
+def test_an_order_is_moved_and_not_sorted_again() -> None:
+    """After a few writes an order is known still, also of members that came and went; after many it is not."""
+    many = compact({f"k{number}": number for number in range(900)})
+    assert isinstance(many, Table)
+    many.keep_order("by value", sorted(many, key=lambda key: by_value(key, many[key])))
+    changed = without(with_member(with_member(many, "k7", 5_000), "new", -1), "k0")
+    assert isinstance(changed, Table)
+    keys = changed.in_order("by value", by_value)
+    assert keys is not None
+    assert (keys[:2], keys[-1], len(keys)) == (["new", "k1"], "k7", 900)
+    assert changed.in_order("by value", by_value) is keys
+    rest: Members[int] = changed
+    for number in range(300):
+        rest = with_member(rest, f"k{number}", -number)
+    assert isinstance(rest, Table)
+    assert rest.in_order("by value", by_value) is None
+
+
+def test_few_orders_are_kept() -> None:
+    """Orders that nobody asks for any more make room for new ones."""
+    many = compact({f"k{number}": number for number in range(9)})
+    assert isinstance(many, Table)
+    for number in range(9):
+        many.keep_order(str(number), list(many))
+    assert [many.in_order(str(number), by_value) is None for number in range(9)] == [True] + [False] * 8
 
 
 def test_a_table_is_filled_in_pieces() -> None:

@@ -12,11 +12,9 @@ from tests.emulator.test_rest_wire import call
 
 from rtdb_emulator.database import ADMIN, Access
 from rtdb_emulator.errors import BadRequest
-from rtdb_emulator.operations import Operation
 from rtdb_emulator.pytest_plugin import Rtdb
-from rtdb_emulator.store import Store
-from rtdb_emulator.viewer.inspector import MOST_WINDOWS, Inspector
-from rtdb_emulator.viewer.windows import Json
+from rtdb_emulator.store import Operation, Store
+from rtdb_emulator.viewer.inspector import MOST_WINDOWS, Inspector, Json
 
 LOCKS = {"show": {"w": {"path": "/cron-locks", "start": None}}}
 

@@ -14,7 +14,7 @@ from websockets.exceptions import InvalidStatus
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator.ws import outlet
-from rtdb_emulator.ws.segments import SEGMENT, Assembler, Broken, cut
+from rtdb_emulator.ws.messages import SEGMENT, Assembler, Broken, cut
 
 
 def test_the_server_speaks_first(rtdb: Rtdb) -> None:

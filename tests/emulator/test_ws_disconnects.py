@@ -15,7 +15,7 @@ from rtdb_emulator import Emulator
 from rtdb_emulator.jsondata import parse, render
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator.tree import EMPTY
-from rtdb_emulator.ws.disconnects import Disconnects
+from rtdb_emulator.ws.session import Disconnects
 
 ENDS: dict[str, Callable[[SocketClient, Rtdb], None]] = {
     "close frame": lambda client, rtdb: client.connection.close(1000),

@@ -135,15 +135,22 @@ def test_many_clients_are_sent_the_same(rtdb: Rtdb) -> None:
         assert other.pushed() == [{"a": "d", "b": {"p": "q", "d": {"b": 2}, "t": 9}}]
 
 
-def test_without_an_index_a_query_gets_everything(rtdb: Rtdb) -> None:
-    """The client is warned, and filters by itself."""
-    rtdb.set("/q", {"a": {"v": 2}, "b": {"v": 1}})
+def test_without_an_index_a_query_gets_everything_once(rtdb: Rtdb) -> None:
+    """The client is warned, and filters all children by itself; then it gets whole children as they move its window."""
+    rtdb.set("/q", {"a": {"v": 2, "w": 1}, "b": {"v": 1}})
     with socket_client(rtdb.emulator, rtdb.namespace) as client:
         asked = {"i": "v", "l": 1, "vf": "l"}
         assert client.ask("q", p="/q", q=asked, t=1, h="") == ("ok", {"w": ["no_index"]})
-        assert client.pushes.pop()["b"]["d"] == {"a": {"v": 2}, "b": {"v": 1}}
-        rtdb.set("/q/a/v", 3)
-        assert client.pushed() == [{"a": "d", "b": {"p": "q/a/v", "d": 3, "t": 1}}]
+        assert client.pushes.pop()["b"]["d"] == {"a": {"v": 2, "w": 1}, "b": {"v": 1}}
+        rtdb.set("/q/a/w", 2)
+        assert client.pushed() == []
+        rtdb.set("/q/a/v", 0)
+        assert client.pushed() == [{"a": "d", "b": {"p": "q", "d": {"a": {"v": 0, "w": 2}}, "t": 1}}]
+        assert client.ask("q", p="/q", q=asked, t=2, h=_hash(rtdb, "/copy")) == ("ok", {"w": ["no_index"]})
+        assert client.pushes.pop()["b"]["d"] == {"a": {"v": 0, "w": 2}, "b": {"v": 1}}
+        rtdb.set("/copy", {"a": {"v": 0, "w": 2}})
+        assert client.ask("q", p="/q", q=asked, t=3, h=_hash(rtdb, "/copy")) == ("ok", {"w": ["no_index"]})
+        assert client.pushes == []
 
 
 def test_signing_in_and_out_ends_listens(rtdb: Rtdb) -> None:

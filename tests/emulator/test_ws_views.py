@@ -22,8 +22,7 @@ from rtdb_emulator.query import Query
 from rtdb_emulator.rules import Rules
 from rtdb_emulator.tree import EMPTY, Node, Path, branch
 from rtdb_emulator.ws.listens import Listen, Listens
-from rtdb_emulator.ws.queries import parse_wire_query
-from rtdb_emulator.ws.segments import Message
+from rtdb_emulator.ws.messages import Message, parse_wire_query
 
 RULES = Rules.parse('{"rules": {".read": true, "l": {".indexOn": [".value", "a", "a/b"]}}}')
 PLACE: Path = ("l",)
@@ -122,7 +121,8 @@ def test_a_client_that_does_what_it_is_told_sees_what_there_is(
     database = Database("demo", lambda: 1, RULES)
     listens, client = Listens(database), Client(path)
     with database.still() as root:
-        client.view = listens.add(Listen(client, path, query, query, None if query is None else 7, asked), root)
+        listens.add(Listen(client, path, query, None if query is None else 7, asked), root)
+        client.view = window(root, path, query)
     for target, value in writes:
         told = len(client.pushes)
         before = window(database.root, path, query)

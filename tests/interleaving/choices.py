@@ -1,20 +1,29 @@
 """What happens next: every possibility in turn, or one at random.
 
-A run asks `pick` at each of its branches. Generators can't be copied, so a run is never continued from its middle: it
+A run asks `pick` for each of its events. Generators can't be copied, so a run is never continued from its middle: it
 is played again from its beginning, with other answers.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+
+class Event(NamedTuple):
+    """What can happen, how likely it is, and what to do for it to happen."""
+
+    label: str
+    weight: float
+    do: Callable[[], None]
 
 
 class Choices(Protocol):
-    def pick(self, weights: Sequence[float], state: Callable[[], Hashable]) -> int:
-        """Which of so many possibilities it is. `state` tells apart what can still happen from here."""
+    def pick(self, events: Iterable[Event], state: Callable[[], Hashable]) -> Event | None:
+        """Which of these happens, None if there are none. `state` tells apart what can still happen from here."""
 
 
 class Explored(Exception):
@@ -28,7 +37,7 @@ class Explored(Exception):
 @dataclass(slots=True)
 class _Branch:
     state: Hashable
-    ways: int
+    labels: list[str]
     at: int = 0
     interleavings: int = 0
 
@@ -51,18 +60,25 @@ class Exhaustive:
     def states(self) -> int:
         return len(self._explored)
 
-    def pick(self, weights: Sequence[float], state: Callable[[], Hashable]) -> int:
-        if len(weights) == 1:
-            return 0
-        if self._depth == len(self._branches):
-            now = state()
+    def pick(self, events: Iterable[Event], state: Callable[[], Hashable]) -> Event | None:
+        if self._depth < len(self._branches):
+            branch = self._branches[self._depth]
+            # Most of a run is played again, where those after the one that happens aren't asked for.
+            event = next(islice(events, branch.at, None), None)
+            expected = branch.labels[branch.at]
+            assert event is not None, "a run that is played again must come to the same branches"
+            assert event.label == expected, "a run that is played again must come to the same branches"
+        else:
+            found = list(events)
+            if not found:
+                return None
+            now = state() if len(found) > 1 else None
             if now in self._explored:
                 raise Explored(self._explored[now])
-            self._branches.append(_Branch(now, len(weights)))
-        branch = self._branches[self._depth]
-        assert branch.ways == len(weights), "a run that is played again must come to the same branches"
+            self._branches.append(_Branch(now, [one.label for one in found]))
+            event = found[0]
         self._depth += 1
-        return branch.at
+        return event
 
     def played(self, interleavings: int = 1) -> None:
         """The run is over; `interleavings` are those that it stands for."""
@@ -72,10 +88,11 @@ class Exhaustive:
             branch = self._branches[-1]
             branch.interleavings += interleavings
             branch.at += 1
-            if branch.at < branch.ways:
+            if branch.at < len(branch.labels):
                 return
             interleavings = branch.interleavings
-            self._explored[branch.state] = interleavings
+            if branch.state is not None:
+                self._explored[branch.state] = interleavings
             self._branches.pop()
         self.interleavings = interleavings
         self.has_more = False
@@ -87,5 +104,6 @@ class Seeded:
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
 
-    def pick(self, weights: Sequence[float], state: Callable[[], Hashable]) -> int:
-        return self._chance.choices(range(len(weights)), weights)[0]
+    def pick(self, events: Iterable[Event], state: Callable[[], Hashable]) -> Event | None:
+        found = list(events)
+        return self._chance.choices(found, [event.weight for event in found])[0] if found else None

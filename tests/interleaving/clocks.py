@@ -42,6 +42,9 @@ class MachineClock:
     def wall(self) -> float:
         return self.mono()
 
+    def suspended(self) -> float:
+        return 0.0
+
     def when_mono(self, mono: float) -> float:
         """The model's time at which the monotonic clock shows this."""
         return (mono - _SWITCHED_ON) / self._rate

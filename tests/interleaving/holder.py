@@ -6,17 +6,16 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from tests.interleaving.choices import Event
 from tests.interleaving.clocks import MARGIN, TTL, MachineClock
-from tests.interleaving.model import Event, Flight, Model
+from tests.interleaving.model import Flight, Model
 
 from firecron.base.clocks import Moment
 from firecron.errors import StoreError
 from firecron.lock import protocol
-from firecron.lock.kinds import LEADER
-from firecron.lock.lease_term import LeaseTerm
+from firecron.lock.fields import LEADER
 from firecron.lock.protocol import Action, Answer, Exchange, Held, Now, Pause, Read, Swap, Swapped
-from firecron.lock.record import Lost, Number, Refused
-from firecron.lock.request import Request
+from firecron.lock.record import LeaseTerm, Lost, Number, Refused, Request
 from firecron.store import Snapshot
 
 

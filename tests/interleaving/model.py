@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tests.interleaving.checks import Monitor
+from tests.interleaving.choices import Event
 from tests.interleaving.clocks import MARGIN, START, TTL
 
 from firecron.base.clocks import Moment
 from firecron.errors import Denied, StoreError, Unavailable
-from firecron.lock.pauses import PAUSE_FIELDS
+from firecron.lock.fields import PAUSE_FIELDS
 from firecron.lock.protocol import Read, Swap
-from firecron.lock.request import Request
+from firecron.lock.record import Request
 from firecron.store import NULL_ETAG, Snapshot
 
 if TYPE_CHECKING:
@@ -52,12 +53,6 @@ class Flight:
 
 # When a pause ends that has an end.
 PAUSED_UNTIL = START + TTL // 2
-
-
-class Event(NamedTuple):
-    label: str
-    weight: float
-    do: Callable[[], None]
 
 
 class Model:

@@ -8,7 +8,7 @@ plays.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from tests.interleaving.checks import Violation
@@ -53,18 +53,17 @@ class Scenario:
         return model
 
 
-def play(scenario: Scenario, choices: Choices) -> list[str]:
-    """Play it to its end; returns what happened."""
+def play(scenario: Scenario, choices: Choices, ends: set[Hashable] | None = None) -> list[str]:
+    """Play it to its end; returns what happened. An end that is one of these `ends` is not looked at again."""
     model = scenario.build()
     trace: list[str] = []
     try:
-        while events := list(model.events()):
+        while event := choices.pick(model.events(), model.state):
             assert len(trace) < _MOST_EVENTS, "a plan comes to its end"
             assert model.time < _LONGEST, "and it does so while the clocks are as right as they must be"
-            event = events[choices.pick([event.weight for event in events], model.state)]
             trace.append(event.label)
             model.happen(event)
-        model.monitor.at_end()
+        model.monitor.at_end(set() if ends is None else ends)
     except Violation as violation:
         lines = [str(violation), f"clocks: {scenario.clocks}", *trace, f"node: {model.node}"]
         raise Violation("\n  ".join(lines)) from violation
@@ -74,9 +73,10 @@ def play(scenario: Scenario, choices: Choices) -> list[str]:
 def explore(scenario: Scenario) -> Exhaustive:
     """Play every interleaving."""
     choices = Exhaustive()
+    ends: set[Hashable] = set()
     while choices.has_more:
         try:
-            play(scenario, choices)
+            play(scenario, choices, ends)
         except Explored as explored:
             choices.played(explored.interleavings)
         else:

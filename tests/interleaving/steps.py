@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tests.interleaving.checks import require
-from tests.interleaving.choices import Choices, Exhaustive, Explored
+from tests.interleaving.choices import Choices, Event, Exhaustive, Explored
 
 from firecron.errors import Denied, LeaseLost, StepInDoubt, StoreError, Unavailable
 from firecron.lock.protocol import ABSENT, Action, Exchange, Pause, Read, Swap, Swapped
 from firecron.lock.record import Lost
-from firecron.lock.step_record import StepRecord, read_step
-from firecron.runs.steps import protocol
-from firecron.runs.steps.protocol import Ask, Claimant, Step
+from firecron.steps import protocol
+from firecron.steps.protocol import Ask, Claimant, Step
+from firecron.steps.record import StepRecord, read_step
 from firecron.store import NULL_ETAG, Snapshot
 
 Node: TypeAlias = dict[str, Any] | None
-Event: TypeAlias = tuple[str, Callable[[], None]]
+Happening: TypeAlias = tuple[str, Callable[[], None]]
 
 BEGAN = 1_000
 
@@ -83,14 +83,14 @@ class Claim:
     def is_over(self) -> bool:
         return not self.is_alive or (self.wish is None and self.flight is None)
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[Happening]:
         """What it may do next."""
         if not self.is_alive or self.flight is not None:
             return []
         name = f"{self.number}"
         match self.wish, self.action:
             case protocol.Call(), _:
-                events: list[Event] = [(f"{name} calls", self.call)]
+                events: list[Happening] = [(f"{name} calls", self.call)]
                 if self.model.budget["fail"] > 0:
                     events.append((f"{name} calls, which raises", self.fail))
                 return events
@@ -214,11 +214,9 @@ class StepModel:
     def play(self) -> None:
         """Let things happen until nothing can any more."""
         self._claim()
-        while events := self._events():
-            number = self.choices.pick([1.0] * len(events), self.state)
-            name, event = events[number]
-            self.trace.append(name)
-            event()
+        while event := self.choices.pick((Event(name, 1.0, do) for name, do in self._events()), self.state):
+            self.trace.append(event.label)
+            event.do()
         self._at_end()
 
     def state(self) -> Hashable:
@@ -231,8 +229,8 @@ class StepModel:
             tuple(sorted(self.budget.items())),
         )
 
-    def _events(self) -> list[Event]:
-        events: list[Event] = []
+    def _events(self) -> list[Happening]:
+        events: list[Happening] = []
         for claim in self.claims:
             events += claim.events()
             if claim.is_alive and self.budget["crash"] > 0 and not claim.is_over:
@@ -247,10 +245,10 @@ class StepModel:
             events.append((f"an operator unlocks, and {self.begun + 1} claims", self._unlock))
         return events
 
-    def _events_of(self, flight: Flight) -> list[Event]:
+    def _events_of(self, flight: Flight) -> list[Happening]:
         name = f"{flight.claim.number}'s write"
         if flight.reply is not None:
-            events: list[Event] = [(f"the reply to {name} comes", lambda: self._reply(flight, flight.reply))]
+            events: list[Happening] = [(f"the reply to {name} comes", lambda: self._reply(flight, flight.reply))]
             if self.budget["lose"] > 0:
                 events.append((f"the reply to {name} is lost", lambda: self._lose(flight)))
             return events

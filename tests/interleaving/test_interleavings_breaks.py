@@ -16,11 +16,20 @@ from tests.interleaving.scenarios import ACQUIRE, CANCEL, RELEASE, RENEW, SLOT, 
 from firecron.base.clocks import Moment
 from firecron.base.instants import to_text
 from firecron.lock import protocol, record
-from firecron.lock.failures import after_claim, after_release
-from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.protocol import Answer, Exchange, Held, Now, Swapped
-from firecron.lock.record import LockRecord, Lost, Mine, Number, Refused, Take
-from firecron.lock.request import Request
+from firecron.lock.record import (
+    IDLE,
+    LeaseTerm,
+    LockRecord,
+    Lost,
+    Mine,
+    Number,
+    Refused,
+    Request,
+    Take,
+    after_claim,
+    after_release,
+)
 from firecron.store import Snapshot
 
 Node: TypeAlias = Any  # as the rules take it: whatever is stored
@@ -36,7 +45,9 @@ renewed = record.renewed
 
 
 def _decide_by(change: Callable[[Node, Request, Moment, Written], Decision]) -> Break:
-    return lambda patch: patch.setattr(protocol, "decide", change)
+    return lambda patch: patch.setattr(
+        protocol, "decide", lambda node, request, now, written, choose: change(node, request, now, written)
+    )
 
 
 def _without(node: Node, *keys: str) -> Node:
@@ -89,14 +100,14 @@ def late_replies_are_wins(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(protocol, "acquiring", broken)
 
 
-def mine_gets_a_new_term(patch: pytest.MonkeyPatch) -> None:
-    def broken(node: Node, request: Request, now: Moment, written: Written) -> Decision:
-        decision = decide(node, request, now, written)
-        if isinstance(decision, Mine):
-            return Mine(decision.record, LeaseTerm(now.server + request.ttl, now))
-        return decision
+def _mine_with_a_new_term(node: Node, request: Request, now: Moment, written: Written) -> Decision:
+    decision = decide(node, request, now, written)
+    if isinstance(decision, Mine):
+        return Mine(decision.record, LeaseTerm(now.server + request.ttl, now))
+    return decision
 
-    patch.setattr(protocol, "decide", broken)
+
+mine_gets_a_new_term = _decide_by(_mine_with_a_new_term)
 
 
 def _fence_by(fence: Callable[[LockRecord | None, Moment], int]) -> Break:
@@ -122,9 +133,11 @@ def releases_forget(patch: pytest.MonkeyPatch) -> None:
 
 
 def renewals_ignore_the_expiry(patch: pytest.MonkeyPatch) -> None:
-    def broken(node: Node, holder: str, ttl: int, now: Moment, term: LeaseTerm, margin: int) -> Take | Lost:
+    def broken(
+        node: Node, holder: str, ttl: int, now: Moment, term: LeaseTerm, margin: int, kind: object
+    ) -> Take | Lost:
         later = LeaseTerm(now.server + ttl, now)
-        return renewed(node and {**node, "expiresAt": later.expires_at}, holder, ttl, now, later, margin)
+        return renewed(node and {**node, "expiresAt": later.expires_at}, holder, ttl, now, later, margin, kind)
 
     patch.setattr(protocol, "renewed", broken)
 
@@ -132,19 +145,23 @@ def renewals_ignore_the_expiry(patch: pytest.MonkeyPatch) -> None:
 def renewals_recreate_the_node(patch: pytest.MonkeyPatch) -> None:
     seen: list[Node] = []
 
-    def broken(node: Node, holder: str, ttl: int, now: Moment, term: LeaseTerm, margin: int) -> Take | Lost:
+    def broken(
+        node: Node, holder: str, ttl: int, now: Moment, term: LeaseTerm, margin: int, kind: object
+    ) -> Take | Lost:
         seen.append(node or seen[-1])
-        return renewed(seen[-1], holder, ttl, now, term, margin)
+        return renewed(seen[-1], holder, ttl, now, term, margin, kind)
 
     patch.setattr(protocol, "renewed", broken)
 
 
 def renewals_compare_no_holder(patch: pytest.MonkeyPatch) -> None:
-    def broken(node: Node, holder: str, ttl: int, now: Moment, term: LeaseTerm, margin: int) -> Take | Lost:
+    def broken(
+        node: Node, holder: str, ttl: int, now: Moment, term: LeaseTerm, margin: int, kind: object
+    ) -> Take | Lost:
         if node["holder"] != holder:
             later = LeaseTerm(now.server + ttl, now)
-            return Take(LockRecord.model_validate({**node, "expiresAt": later.expires_at}), later)
-        return renewed(node, holder, ttl, now, term, margin)
+            return Take(LockRecord.model_validate({**node, "expiresAt": later.expires_at}), later, IDLE)
+        return renewed(node, holder, ttl, now, term, margin, kind)
 
     patch.setattr(protocol, "renewed", broken)
 

@@ -10,9 +10,9 @@ import pytest
 from tests.interleaving.checks import Violation
 from tests.interleaving.steps import StepModel, StepScenario, explore_steps
 
-from firecron.lock import step_protocol
-from firecron.lock.step_record import StepRecord, judge_intent, judge_result
-from firecron.runs.steps import protocol
+from firecron.steps import protocol
+from firecron.steps import protocol as step_protocol
+from firecron.steps.record import StepRecord, judge_intent, judge_result
 
 MISFORTUNES: tuple[dict[str, int], ...] = (
     {},

@@ -7,31 +7,26 @@ the sources fails a test.
 from __future__ import annotations
 
 EQUIVALENT: dict[str, str] = {
-    "groups.dissenting: name, since = declared.name, declared.declared_at or 0 -> name, since = declared.name, "
+    "catalogue.dissenting: name, since = declared.name, declared.declared_at or 0 -> name, since = declared.name, "
     "declared.declared_at or 1": "No group was seen in 1970.",
-    "groups.dissenting: others = tuple(group for group in having if (group.seen_at or 0) > since) -> others = "
+    "catalogue.dissenting: others = tuple(group for group in having if (group.seen_at or 0) > since) -> others = "
     "tuple(group for group in having if (group.seen_at) > since)": "A live group was seen.",
-    "groups.dissenting: others = tuple(group for group in having if (group.seen_at or 0) > since) -> others = "
+    "catalogue.dissenting: others = tuple(group for group in having if (group.seen_at or 0) > since) -> others = "
     "tuple(group for group in having if (group.seen_at or 1) > since)": "A live group was seen.",
-    "groups.dissenting: if declared.disabled or not others: -> if declared.disabled:": (
+    "catalogue.dissenting: if declared.disabled or not others: -> if declared.disabled:": (
         "Of none, none dissents; it only spares the digest."
     ),
     'declaring.Declaring.begin: with self._lock: -> with __import__("contextlib").nullcontext():': (
         "One writing is one step."
     ),
     'declaring.Declaring._look: with self._lock: -> with __import__("contextlib").nullcontext():': (
-        "Either writing is one step, and neither needs the other."
+        "After the writes: either writing is one step, and neither needs the other. A test of two threads has the "
+        "lock before the writes."
     ),
     "declaring.Declaring._take: return set() -> return None": "Neither is anything to do.",
-    "health_report.Report: now: int = 0 -> now: int = 1": "Of a report without verdicts nobody asks when it was made.",
-    "health_report.HealthReport.__init__: self._catalogue: Mapping[str, Declared | None] = {} -> nothing": (
-        "It is read before it is used."
-    ),
-    "health_report.HealthReport.__init__: self._groups: Set[str] = frozenset() -> nothing": (
-        "They are read before they are used."
-    ),
+    "status.Report: now: int = 0 -> now: int = 1": "Of a report without verdicts nobody asks when it was made.",
     "health._late_before: if after >= limit: -> if after > limit:": "No tick after the limit is before it.",
-    "membership.Membership: is_told: bool = False -> is_told: bool = True": "No group has an empty name.",
+    "heartbeat.Membership: is_told: bool = False -> is_told: bool = True": "No group has an empty name.",
     "catalogue: _LONGEST_TIME = 10**9 -> _LONGEST_TIME = 11**9": "No duration is between the two.",
     "body.Body._await: with concurrent.futures.ThreadPoolExecutor(1) as elsewhere: -> with "
     "concurrent.futures.ThreadPoolExecutor(2) as elsewhere:": "It is given one thing to do.",
@@ -39,17 +34,16 @@ EQUIVALENT: dict[str, str] = {
     'body.Body._begin: with self._lock: -> with __import__("contextlib").nullcontext():': (
         "It writes before it reads, as `cancel` does; and what has not begun may be cancelled twice."
     ),
-    "bookkeeper.Bookkeeper._write: return -> nothing": "Nothing comes after it.",
-    'durations.doubt: unit, name_of_it = (_HOUR, "hours") if duration < DAY else (DAY, "days") -> unit, name_of_it = '
+    'instants.doubt: unit, name_of_it = (_HOUR, "hours") if duration < DAY else (DAY, "days") -> unit, name_of_it = '
     '(_HOUR, "hours") if duration <= DAY else (DAY, "days")': "A day is a whole number of either.",
     "identity.Identity.after_fork: self.known = threading.Event() -> nothing": (
         "Only a thread that sets it at the very instant of the fork would leave its lock held."
     ),
-    "redaction._without_secrets: break -> nothing": "The same pattern finds nothing in what it has left.",
-    'workers.Workers.threads: with self.changed: -> with __import__("contextlib").nullcontext():': (
+    "texts._without_secrets: break -> nothing": "The same pattern finds nothing in what it has left.",
+    'threads.Workers.threads: with self.changed: -> with __import__("contextlib").nullcontext():': (
         "One reading is one step."
     ),
-    'workers.Workers.idle: with self.changed: -> with __import__("contextlib").nullcontext():': (
+    'threads.Workers.idle: with self.changed: -> with __import__("contextlib").nullcontext():': (
         "One reading is one step."
     ),
     "app.FireCron.__init__: self._stops = 0 -> self._stops = 1": "Two readings are compared, whatever it began with.",
@@ -66,14 +60,14 @@ EQUIVALENT: dict[str, str] = {
     'execution.Execution.cancel: with self._changed: -> with __import__("contextlib").nullcontext():': (
         "It writes before it reads, as `_call` does; and a body is cancelled once."
     ),
-    "unlocked.Unlocked.keep: return True (#2) -> return False": (
+    "execution.Unlocked.keep: return True (#2) -> return False": (
         "What is never due for a renewal is not asked for one."
     ),
-    "unlocked.Unlocked.keep: return True -> return False": "What is never due for a renewal is not asked for one.",
-    "keeper.Keeper.__init__: self._sleeps = False -> self._sleeps = True": (
+    "execution.Unlocked.keep: return True -> return False": "What is never due for a renewal is not asked for one.",
+    "lease.Keeper.__init__: self._sleeps = False -> self._sleeps = True": (
         "A thread that has just begun is woken once more than it has to be."
     ),
-    "keeper.Keeper._attend: return (#4) -> nothing": "What is forgotten is not attended to again.",
+    "lease.Keeper._attend: return (#4) -> nothing": "What is forgotten is not attended to again.",
     'off_loop.on_new_thread: threading.Thread(target=call, name="firecron-call", daemon=False).start() -> '
     "threading.Thread(target=call, daemon=False).start()": "A thread's name is for people.",
     "execution.Performer._release: is_over: bool = False -> is_over: bool = True": (
@@ -82,7 +76,7 @@ EQUIVALENT: dict[str, str] = {
     'execution.Performer.active: with self._lock: -> with __import__("contextlib").nullcontext():': (
         "A list is copied in one step."
     ),
-    'outstanding.Outstanding.add: with self.changed: -> with __import__("contextlib").nullcontext():': (
+    'threads.Outstanding.add: with self.changed: -> with __import__("contextlib").nullcontext():': (
         "A set takes one more in one step."
     ),
     "process_group.ProcessGroup.send: with suppress(ProcessLookupError, PermissionError): -> with "
@@ -97,7 +91,7 @@ EQUIVALENT: dict[str, str] = {
     "MOST_CLAIMS + 2):": "There can't be that many rounds.",
     'runner.Runner.run_tick: raise AssertionError(f"{job.name}: more claims before {slot} than are possible") '
     "-> nothing": "There can't be so many rounds that it is reached.",
-    "beginning._fence: return int(fence) if claimed.bid.request.fenced and fence is not None else None -> return "
+    "execution._fence: return int(fence) if claimed.bid.request.fenced and fence is not None else None -> return "
     "int(fence) if claimed.bid.request.fenced else None": "A claim that asked for a fence has one.",
     "signals.Signals._note: self.wake() -> nothing": "Python's own wake-up has ended the pause.",
     "signals._those_there_are: return tuple(signal.Signals[name] for name in names if name in "
@@ -133,8 +127,8 @@ EQUIVALENT: dict[str, str] = {
         "What can't be read is refused before anything is looked at that is asked for."
     ),
     "claimer.Claimer._look_again_soon: self._agenda.look_again(job, 0 if moment is None else moment.server + "
-    "round(2_000 + 3_000 * self._chance())) -> self._agenda.look_again(job, 1 if moment is None else "
-    "moment.server + round(2_000 + 3_000 * self._chance()))": ("Both are long ago."),
+    "round(1000 * seconds)) -> self._agenda.look_again(job, 1 if moment is None else moment.server + "
+    "round(1000 * seconds))": ("Both are long ago."),
     "store: _CONNECTIONS = 32 -> _CONNECTIONS = 0": ("A pool of no size is one without a bound."),
     "store.RtdbStore.close: if connection is not None: -> if False:": (
         "What nothing refers to any more closes its connections by itself."
@@ -143,9 +137,7 @@ EQUIVALENT: dict[str, str] = {
         "It saves a lock."
     ),
     "events.Events.emit: return -> nothing": ("It saves the making of what nobody is told."),
-    "events.Events.emit: if not listeners and not logger.isEnabledFor(level): -> if False:": (
-        "It saves the making of what nobody is told."
-    ),
+    "events.Events.emit: if not self.are_heard(level): -> if False:": ("It saves the making of what nobody is told."),
     "zoned_line.ZonedLine.after: if self._line.is_wildcard and second > start: -> if (second > start):": (
         "It saves a look at clocks that don't change there, which finds the same tick."
     ),
@@ -228,80 +220,79 @@ EQUIVALENT: dict[str, str] = {
     'waves.Waves._left_open: with self._lock: -> with __import__("contextlib").nullcontext():': (
         "A tick that comes in between is judged again by the call that follows it."
     ),
-    "checks: _SOME_TICKS = 3 -> _SOME_TICKS = 4": ("How many ticks are looked at is not promised."),
-    "tokens._certificates: return {} -> return None": ("Neither has any certificates."),
+    "ticks: _SOME_TICKS = 3 -> _SOME_TICKS = 4": ("How many ticks are looked at is not promised."),
+    "access._certificates: return {} -> return None": ("Neither has any certificates."),
     "lanes.Lanes.wait: if turn.lane.current is turn: -> if True:": ("A turn that tries is displaced by no other."),
-    "missing.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
+    "policy.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
     "start < stop] -> return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2]) if start < "
     "stop]": ("There are as many of both."),
-    "missing.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
+    "policy.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
     "start < stop] -> return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], "
     "strict=False) if start < stop]": ("There are as many of both."),
-    "missing.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
+    "policy.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
     "start < stop] -> return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) "
     "if True]": ("In a span without any time there is no tick."),
-    "missing.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
+    "policy.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
     "start < stop] -> return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) "
     "if start <= stop]": ("In a span without any time there is no tick."),
-    "missing.remember: for span in _in_order(free(record, now - 1), 0 if slot is None else "
+    "policy.remember: for span in _in_order(free(record, now - 1), 0 if slot is None else "
     "to_milliseconds(slot), now - 1): -> for span in _in_order(free(record, now + 1), 0 if slot is None else "
     "to_milliseconds(slot), now - 1):": ("The later of the two bounds changes nothing."),
-    "missing.remember: for span in _in_order(free(record, now - 1), 0 if slot is None else "
+    "policy.remember: for span in _in_order(free(record, now - 1), 0 if slot is None else "
     "to_milliseconds(slot), now - 1): -> for span in _in_order(free(record, now - 1), 0 if slot is None else "
     "to_milliseconds(slot), now + 1):": ("The later of the two bounds changes nothing."),
-    "missing.remember: for span in _in_order(free(record, now - 1), 0 if slot is None else "
+    "policy.remember: for span in _in_order(free(record, now - 1), 0 if slot is None else "
     "to_milliseconds(slot), now - 1): -> for span in _in_order(free(record, now - 1), 1 if slot is None else "
     "to_milliseconds(slot), now - 1):": ("No span begins as early as that."),
-    "missing._in_order: if start < stop: -> if start <= stop:": ("In a span without any time there is no tick."),
+    "policy._in_order: if start < stop: -> if start <= stop:": ("In a span without any time there is no tick."),
     "ticks.has_tick: if start // 1000 >= end // 1000: -> if False:": (
         "It saves a look at the schedule, which says the same."
     ),
     "ticks.has_tick: if start // 1000 >= end // 1000: -> if start // 1000 > end // 1000:": (
         "It saves a look at the schedule, which says the same."
     ),
-    "missing.freed_at: return max(int(number or 0) for number in (record.expiresAt, record.releasedAt, "
+    "policy.freed_at: return max(int(number or 0) for number in (record.expiresAt, record.releasedAt, "
     "record.acquiredAt)) -> return max(int(number or 1) for number in (record.expiresAt, record.releasedAt, "
     "record.acquiredAt))": ("Nothing ended as early as that."),
     "operator: _AT_A_TIME = 8 -> _AT_A_TIME = 9": ("How many requests go at the same time is not promised."),
-    "checks: _MINUTE = 60_000 -> _MINUTE = 0": ("It saves a look at the schedule, which finds nothing odd either."),
-    "checks.Checks.warnings: longest = max(options.jitter, options.lock_ttl if is_held else 0) -> longest = "
+    "registry: _MINUTE = 60_000 -> _MINUTE = 0": ("It saves a look at the schedule, which finds nothing odd either."),
+    "registry.Checks.warnings: longest = max(options.jitter, options.lock_ttl if is_held else 0) -> longest = "
     "max(options.jitter, options.lock_ttl if True else 0)": (
         "It saves a look at the schedule, which finds nothing odd either."
     ),
-    "checks.Checks.warnings: longest = max(options.jitter, options.lock_ttl if is_held else 0) -> longest = "
+    "registry.Checks.warnings: longest = max(options.jitter, options.lock_ttl if is_held else 0) -> longest = "
     "max(options.jitter, options.lock_ttl if is_held else 1)": (
         "It saves a look at the schedule, which finds nothing odd either."
     ),
-    "checks.Checks.warnings: if longest == 0 or (longest <= _MINUTE and not options.schedule.has_seconds): -> "
+    "registry.Checks.warnings: if longest == 0 or (longest <= _MINUTE and not options.schedule.has_seconds): -> "
     "if (longest == 0):": ("It saves a look at the schedule, which finds nothing odd either."),
-    "checks.Checks.warnings: if longest == 0 or (longest <= _MINUTE and not options.schedule.has_seconds): -> "
+    "registry.Checks.warnings: if longest == 0 or (longest <= _MINUTE and not options.schedule.has_seconds): -> "
     "if (longest <= _MINUTE and not options.schedule.has_seconds):": (
         "It saves a look at the schedule, which finds nothing odd either."
     ),
-    "checks.Checks.warnings: if longest == 0 or (longest <= _MINUTE and not options.schedule.has_seconds): -> "
+    "registry.Checks.warnings: if longest == 0 or (longest <= _MINUTE and not options.schedule.has_seconds): -> "
     "if longest == 0 or (longest < _MINUTE and not options.schedule.has_seconds):": (
         "It saves a look at the schedule, which finds nothing odd either."
     ),
-    "checks.Checks.warnings: if longest == 0 or (longest <= _MINUTE and not options.schedule.has_seconds): -> "
+    "registry.Checks.warnings: if longest == 0 or (longest <= _MINUTE and not options.schedule.has_seconds): -> "
     "if longest == 1 or (longest <= _MINUTE and not options.schedule.has_seconds):": (
         "It saves a look at the schedule, which finds nothing odd either."
     ),
-    "checks.Checks.warnings: return -> nothing": ("It saves a look at the schedule, which finds nothing odd either."),
-    "checks.Checks._interval: if key not in self._intervals: -> if True:": (
+    "registry.Checks.warnings: return -> nothing": ("It saves a look at the schedule, which finds nothing odd either."),
+    "registry.Checks._interval: if key not in self._intervals: -> if True:": (
         "It saves another look at the same schedule."
     ),
-    "checks.Checks._interval: ticks = [schedule.after(to_datetime(0))] -> ticks = [schedule.after(to_datetime(1))]": (
+    "ticks.shortest_interval: ticks = [schedule.after(to_datetime(0))] -> ticks = [schedule.after(to_datetime(1))]": (
         "A tick comes a second later at the soonest."
     ),
-    "tokens.RefreshingTokens._forget: self._failure: StoreError | None = None -> nothing": (
+    "tokens.RefreshingTokens.__init__: self._failure: StoreError | None = None -> nothing": (
         "A refresh sets it before anything asks for it."
     ),
-    'tokens.RefreshingTokens._forget: self._value = "" -> nothing': ("A refresh sets it before anything asks for it."),
+    'tokens.RefreshingTokens.__init__: self._value = "" -> nothing': ("A refresh sets it before anything asks for it."),
     "tokens.RefreshingTokens._refresh: life = 0.0 -> nothing": (
         "Where there is no token, nothing asks how long it lives."
     ),
-    "tokens: _POOL_SIZE = 8 -> _POOL_SIZE = 9": ("How many connections are kept is not promised."),
-    "asgi: _RECEIVING = 8 -> _RECEIVING = 9": ("How many requests are received at the same time is not promised."),
+    "doors: _FEW = 8 -> _FEW = 9": ("How many requests are received at the same time is not promised."),
     'lanes.Lanes._stand_in_line: line.sort(key=lambda one: one.wanted.due or "") -> line.sort(key=lambda one: '
     "one.wanted.due)": ("Whoever stands in line has a tick."),
     "lanes.Lanes._settle: if lane.look is None or lane.current is not None or lane.is_full: -> if "
@@ -313,7 +304,7 @@ EQUIVALENT: dict[str, str] = {
     "app.FireCron._stop: if self._started_in == os.getpid(): -> if True:": (
         "What another process has started counts as not started in any case."
     ),
-    "durations.doubt: if not isinstance(duration, int | float) or duration < _HOUR: -> if not "
+    "instants.doubt: if not isinstance(duration, int | float) or duration < _HOUR: -> if not "
     "isinstance(duration, int | float) or duration <= _HOUR:": (
         "An hour in seconds is no whole thousand, so it is not doubted either."
     ),
@@ -355,7 +346,7 @@ EQUIVALENT: dict[str, str] = {
     " -> record = logging.LogRecord(logger.name, level, __file__, 1, redacted(message), None, None)": (
         "A line's number is not shown."
     ),
-    'keeper.Keeper.leases: with self._changed: -> with __import__("contextlib").nullcontext():': (
+    'lease.Keeper.leases: with self._changed: -> with __import__("contextlib").nullcontext():': (
         "A list is copied in one step."
     ),
     "command.Command.run: watch = threading.Thread( target=self._watch, args=(group, lost, told, ended), "
@@ -399,10 +390,10 @@ EQUIVALENT: dict[str, str] = {
     "-> while self._thread is me and (left := self._beat_due - self._timing.mono()) > 1:": (
         "A beat is not promised to the millisecond."
     ),
-    "redaction._without_secrets: if word in lower: -> if True:": (
+    "texts._without_secrets: if word in lower: -> if True:": (
         "It saves a search: without the word the pattern finds nothing."
     ),
-    'workers.Workers.submit: thread = threading.Thread(target=self._run, name="firecron-worker", daemon=True) -> '
+    'threads.Workers.submit: thread = threading.Thread(target=self._run, name="firecron-worker", daemon=True) -> '
     "thread = threading.Thread(target=self._run, daemon=True)": ("A thread's name is for people."),
     'process_group._not_started: why = "it is not executable" if isinstance(error, PermissionError) else '
     'error.strerror or str(error) -> why = "it is not executable" if isinstance(error, PermissionError) else '
@@ -430,16 +421,16 @@ EQUIVALENT: dict[str, str] = {
     "clock_changes._changes: if before != after: -> if True:": (
         "It saves a search: where the clocks don't change, no time is affected."
     ),
-    "declarations.note: return -> nothing": ("Nothing comes after it."),
+    "decorator.note: return -> nothing": ("Nothing comes after it."),
     "blocks.Hold.__exit__: if lease is not None: -> if True:": ("Nothing is kept for None."),
     "blocks.while_held: was_asked_to = task is not None and task.cancelling() > 0 -> was_asked_to = "
     "(task.cancelling() > 0)": ("A coroutine that asyncio runs is in a task."),
     "blocks.while_held: if lease.lost and work.cancelled() and not was_asked_to: -> if lease.lost and (not "
     "was_asked_to):": ("What is raised here without a cancellation of this task is the work's."),
     "blocks.while_held: work.cancel() -> nothing": ("A task that is cancelled has cancelled the work that it awaits."),
-    "connection.PlainConnection._send: with suppress(BrokenPipeError, ConnectionResetError): -> with "
+    "transport.PlainConnection._send: with suppress(BrokenPipeError, ConnectionResetError): -> with "
     "suppress(ConnectionResetError, BrokenPipeError):": ("The order of the exceptions says nothing."),
-    'connection.PlainConnection._begin: threading.Thread(target=work, name="firecron-connect", '
+    'transport.PlainConnection._begin: threading.Thread(target=work, name="firecron-connect", '
     "daemon=True).start() -> threading.Thread(target=work, daemon=True).start()": ("A thread's name is for people."),
     "settings._remedy: close = difflib.get_close_matches(name, known, n=1) -> close = "
     "difflib.get_close_matches(name, known)": ("Only the closest is used."),
@@ -447,7 +438,7 @@ EQUIVALENT: dict[str, str] = {
     "difflib.get_close_matches(name, known, n=2)": ("Only the closest is used."),
     'settings.Settings: model_config = SettingsConfigDict(env_prefix=VARIABLES, frozen=True, extra="forbid") -> '
     "model_config = SettingsConfigDict(env_prefix=VARIABLES, frozen=True)": ("What pydantic-settings does by itself."),
-    "instances.Roster.silent_since: last = max(seen, whole(record.acquiredAt or 0), whole(record.expiresAt) - "
+    "refusal.Roster.silent_since: last = max(seen, whole(record.acquiredAt or 0), whole(record.expiresAt) - "
     "ttl) -> last = max(seen, whole(record.acquiredAt or 1), whole(record.expiresAt) - ttl)": (
         "Nothing was seen as early as that."
     ),

@@ -12,9 +12,9 @@ DECIDE = "tests/unit/lock/test_record_decide.py"
 PARSE = "tests/unit/lock/test_record_parse.py"
 CLAIM = "tests/unit/lock/test_record_claim.py"
 HOLDING = "tests/unit/lock/test_record_holding.py"
-FAILED = "tests/unit/lock/test_failures.py"
-RESUMED = "tests/unit/runs/test_resuming.py"
-PAUSED = "tests/unit/lock/test_pauses.py"
+FAILED = "tests/unit/lock/test_record_failures.py"
+RESUMED = "tests/unit/runs/test_claimer_resuming.py"
+PAUSED = "tests/unit/lock/test_fields_pauses.py"
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,9 @@ RECORD = in_file(
     # What a node says.
     ("if not isinstance(node, dict):", "if False:", PARSE),
     ("if not LOCK_FIELDS & node.keys():", "if False:", PARSE),
+    ('if why := disorder(node.get("kind"), node.get("slot")):', 'if why := "":', HOLDING),
+    ('if (self.unfinished or "") > (self.slot or ""):', "if False:", "tests/unit/runs/test_policy.py"),
+    ('if (self.unfinished or "") > (self.slot or ""):', 'if (self.unfinished or "") >= (self.slot or ""):', DECIDE),
     ("strict=True, frozen=True", "strict=False, frozen=True", PARSE),
     ('extra="allow"', 'extra="ignore"', CLAIM),
     (' - {"cancel", "cancelWhy", "failures"}', "", PARSE),
@@ -47,7 +50,7 @@ RECORD = in_file(
     (', "failures"}', "}", PARSE),
     ("> now + DAY:", ">= now + DAY:", PARSE),
     ("> now + DAY:", "> now + 2 * DAY:", DECIDE),
-    ("now < self.expiresAt + (", "now <= self.expiresAt + (", DECIDE),
+    ("now < self.free_at(", "now <= self.free_at(", DECIDE),
     ("self.expiresAt > now + _FURTHEST", "self.expiresAt >= now + _FURTHEST", PARSE),
     ("self.expiresAt > now + _FURTHEST", "self.expiresAt > now + DAY", PARSE),
     ("example = 1 if name ==", "example = 2 if name !=", PARSE),
@@ -55,6 +58,14 @@ RECORD = in_file(
     ("(margin if self.releasedAt is None else 0)", "margin", DECIDE),
     # Mine.
     ("record.holder == request.holder and (", "(", DECIDE),
+    ("term = None if why else written", "term = written", DECIDE),
+    (
+        "if record is not None and record.holder == request.holder and (",
+        "if choose is None and record is not None and record.holder == request.holder and (",
+        DECIDE,
+    ),
+    ("    if choose is not None:\n", "    if choose is not None and not why:\n", DECIDE),
+    ("        request = chosen\n", "", DECIDE),
     ("(record.releasedAt is None or request.momentary)", "True", DECIDE),
     ("written.get(record.expiresAt)", "next(iter(written.values()), None)", DECIDE),
     ("if term is not None and (request.momentary or term.is_trusted(now.mono, request.margin)):", "if term:", DECIDE),
@@ -138,6 +149,7 @@ RECORD = in_file(
     # The holder.
     ("if record.holder != holder:", "if False:", HOLDING),
     ('return Lost("it was released")', "pass", HOLDING),
+    ('if (found := record.kept.get("kind")) != kind:', "if False:", HOLDING),
     ("if not now.server < record.expiresAt - margin:", "if False:", HOLDING),
     ("now.server < record.expiresAt - margin:", "now.server < record.expiresAt:", HOLDING),
     ("now.server < record.expiresAt - margin:", "now.server <= record.expiresAt - margin:", HOLDING),
@@ -151,7 +163,9 @@ RECORD = in_file(
     ("(record.slot, record.fence, unfinished)", "(record.slot, record.fence)", HOLDING),
     (" and not record.model_extra", "", HOLDING),
     (" and expires_at == now:", ":", HOLDING),
-    ('            "outcome": outcome,\n', "", HOLDING),
+    ('            "outcome": None if is_anothers and outcome in _CUT_SHORT else outcome,\n', "", HOLDING),
+    ("None if is_anothers and outcome in _CUT_SHORT else outcome", "outcome", "tests/invariants/test_missed.py"),
+    ("for word in _CUT_SHORT if self.releasedAt is not None and", "for word in _CUT_SHORT if", HOLDING),
     # The newest tick that succeeded.
     ('        "succeededSlot": record.succeededSlot if record else None,\n', "", CLAIM),
     ("(self.succeededSlot, also) if slot", "(also,) if slot", HOLDING),
@@ -183,7 +197,7 @@ FIELDS = in_file(
 )
 
 COUNTS = in_file(
-    "lock/failures.py",
+    "lock/record.py",
     ("open_slot is not None and released_at is None", "released_at is None", FAILED),
     ("open_slot is not None and released_at is None", "open_slot is not None", FAILED),
     ('None if outcome == "succeeded" else failures', "failures", FAILED),
@@ -199,7 +213,7 @@ COUNTS = in_file(
 )
 
 TERM = in_file(
-    "lock/lease_term.py",
+    "lock/record.py",
     ("span - max(margin, wrong)", "span", DECIDE),
     ("span - max(margin, wrong)", "span - wrong", DECIDE),
     ("span - max(margin, wrong)", "span - margin", CLAIM),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.invariants.mutants import in_file
 
-DRIVES = "tests/unit/lock/test_driver.py"
+DRIVES = "tests/unit/lock/test_protocol_driver.py"
 PATIENCE = "tests/unit/lock/test_waiting.py"
-CANDIDATES = "tests/unit/lock/test_candidate.py"
-HEARS = "tests/unit/lock/test_hearing.py"
-SHARED = "tests/unit/lock/test_streams.py"
+CANDIDATES = "tests/unit/leaders/test_candidate.py"
+HEARS = "tests/unit/lock/test_waiting_hearing.py"
+SHARED = "tests/unit/lock/test_waiting_streams.py"
 SENT = "tests/stores/test_stream.py"
 PROXIES = "tests/stores/test_lock_proxies.py"
 MERGES = "tests/stores/test_rtdb.py"
@@ -26,23 +26,24 @@ WAITING = in_file(
 )
 
 FOLLOWS = in_file(
-    "lock/candidate.py",
+    "leaders/candidate.py",
     ("pause is not None and (now is None or pause.holds(now.server))", "pause is not None", CANDIDATES),
     ("pause is not None and (now is None or pause.holds(now.server))", "False", CANDIDATES),
     ("min(seconds, left)", "seconds", CANDIDATES),
 )
 
 HEARING = in_file(
-    "lock/hearing.py",
+    "lock/waiting.py",
     ("return 0  # the answer to the ask says so", "return inf", HEARS),
     ("or is_paused(current.kept, now)", "or False", HEARS),
     ("or is_paused(current.kept, now)", "or is_paused(current.kept, 0)", HEARS),
-    ("(margin if current.releasedAt is None else 0)", "margin", HEARS),
+    ("return current.free_at(margin)", "return current.expiresAt + margin", HEARS),
+    ("to_milliseconds(refusal.free_at)", "to_milliseconds(refusal.free_at) + 1_000", HEARS),
     ("self._number = 0 if heard is None else heard.number", "self._number = 0", HEARS),
     ("is_news = heard.number > self._number", "is_news = True", HEARS),
     ("max(due, self._seen_at)", "mono", HEARS),
     ("self._pause = self._longest * self._chance()\n        self._free_since", "self._free_since", HEARS),
-    ("max(_FIRST_PAUSE, _LESS * self._longest)", "_LESS * self._longest", HEARS),
+    ("max(_SHORTEST_PAUSE, _LESS * self._longest)", "_LESS * self._longest", HEARS),
     ("refusal.holder == before.holder", "False", HEARS),
     ('before is not None and refusal.reason == "held"', "before is not None", HEARS),
     ("if self._polls_at is None:", "if True:", HEARS),
@@ -51,7 +52,7 @@ HEARING = in_file(
 )
 
 STREAMS = in_file(
-    "lock/streams.py",
+    "lock/waiting.py",
     ("(has_room := self._free > 0)", "(has_room := True)", SHARED),
     ("            if not stream.follows:\n", "            if False:\n", SHARED),
     ("self._timing.mono() - opened >= _LASTING", "False", SHARED),
@@ -99,7 +100,7 @@ STORE = in_file(
 )
 
 DRIVER = in_file(
-    "lock/driver.py",
+    "lock/protocol.py",
     (
         "                except StoreError as error:\n                    action = exchange.throw(error)",
         "                except KeyError as error:\n                    action = exchange.throw(error)",

@@ -10,8 +10,8 @@ I_HOLDER = "tests/invariants/test_holder.py"
 I_LEASE = "tests/invariants/test_lease.py tests/invariants/test_renewal.py"
 I_STORE = "tests/invariants/test_store.py"
 PATIENCE = "tests/unit/lock/test_waiting.py"
-PAUSED = "tests/unit/lock/test_pauses.py"
-TRAIL = "tests/unit/lock/test_acts.py tests/unit/lock/test_trail.py"
+PAUSED = "tests/unit/lock/test_fields_pauses.py"
+TRAIL = "tests/unit/lock/test_trail_acts.py tests/unit/lock/test_trail.py"
 EVENTS = "tests/unit/base/test_events.py"
 BLOCKS = "tests/process/test_lock_blocks.py"
 ASYNC = "tests/process/test_lock_async.py"
@@ -19,14 +19,13 @@ ASYNC_WORK = "tests/process/test_lock_async_work.py"
 CONTENDS = "tests/unit/lock/test_contender.py"
 GENERATED = "tests/unit/lock/test_blocks.py"
 REFUSALS = "tests/unit/lock/test_refusal.py"
-SILENT = "tests/unit/lock/test_instances.py tests/simulation/test_silent_holders.py"
+SILENT = "tests/unit/lock/test_refusal_instances.py tests/simulation/test_silent_holders.py"
 REQUESTS = "tests/stores/test_lock_requests.py"
 
 PROTOCOL = in_file(
     "lock/protocol.py",
     ("snapshot = known or ABSENT", "snapshot = ABSENT", EXCHANGES),
     ("if isinstance(decision, Mine | Refused) and not is_fresh:", "if False:", EXCHANGES),
-    ("if choose is not None and not isinstance(decision, Mine):", "if choose is not None:", EXCHANGES),
     ("        written.setdefault(decision.term.expires_at, decision.term)\n", "", EXCHANGES),
     (
         "        except Unavailable as error:\n            tries += 1\n            yield Pause(tries, error)\n"
@@ -63,10 +62,11 @@ PROTOCOL = in_file(
         EXCHANGES,
     ),
     (
-        "renewed(snapshot.node, holder, ttl, now, held.term, margin)",
-        "renewed(held.record.to_json(), holder, ttl, now, held.term, margin)",
+        "renewed(snapshot.node, holder, ttl, now, held.term, margin,",
+        "renewed(held.record.to_json(), holder, ttl, now, held.term, margin,",
         EXCHANGES,
     ),
+    (', held.record.kept.get("kind"))', ")", "tests/unit/leaders/test_candidate.py"),
     ("        if sent and (\n", "        if (\n", EXCHANGES),
     ("        if sent and (\n", "        if False and (\n", EXCHANGES),
     (" and held.term.is_trusted(now.mono, margin))", ")", EXCHANGES),
@@ -250,7 +250,7 @@ REFUSAL = in_file(
 
 ROSTER = (
     in_file(
-        "lock/instances.py",
+        "lock/refusal.py",
         (" and at > now - DAY}", "}", SILENT),
         ("if instance not in last_seen and", "if", SILENT),
         ("max(at, found.get(instance, at))", "at", SILENT),
@@ -267,13 +267,13 @@ ROSTER = (
     + in_file(
         "lock/refusal.py", ('    if refused.reason != "held" or record is None:\n', "    if record is None:\n", SILENT)
     )
-    + in_file("runs/policy.py", ("free(record, end, silent_since)", "free(record, end)", SILENT))
-    + in_file("runs/missing.py", ("min(freed_at(record), silent_since)", "silent_since", SILENT))
+    + in_file("runs/policy.py", ('"missed", free(record, end, silent_since)', '"missed", free(record, end)', SILENT))
+    + in_file("runs/policy.py", ("min(freed_at(record), silent_since)", "silent_since", SILENT))
     + in_file("scheduler/heartbeat.py", ("        self._roster.note(", "        _ = (", SILENT))
 )
 
 PAUSES = in_file(
-    "lock/pauses.py",
+    "lock/fields.py",
     ("if value is None or value is False:", "if value is None:", PAUSED),
     ("if value is None or value is False:", "if value is not True:", PAUSED),
     ("self.until is None or now < self.until", "self.until is None or now <= self.until", PAUSED),
@@ -285,7 +285,7 @@ PAUSES = in_file(
 )
 
 ACTS = in_file(
-    "lock/acts.py",
+    "lock/trail.py",
     ("sorted(keys)[: -(KEPT - 1)]", "sorted(keys)[:-KEPT]", TRAIL),
     ("sorted(keys)[: -(KEPT - 1)]", "sorted(keys)[: -(KEPT - 2)]", TRAIL),
     ("sorted(keys)[: -(KEPT - 1)]", "sorted(keys)[KEPT - 1 :]", TRAIL),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.invariants.mutants import Mutant
 
-AROUND = "tests/unit/runs/test_around.py"
-GIVEN = "tests/unit/jobs/test_around.py"
-DJANGO = "tests/unit/runs/test_surroundings.py"
-NOTES = "tests/unit/jobs/test_notes.py"
-BEGINNING = "tests/unit/runs/test_beginning.py"
+AROUND = "tests/unit/runs/test_body_around.py"
+GIVEN = "tests/unit/jobs/test_job_around.py"
+DJANGO = "tests/unit/runs/test_body_surroundings.py"
+NOTES = "tests/unit/jobs/test_run_notes.py"
+BEGINNING = "tests/unit/runs/test_execution_beginning.py"
 SPANS = "tests/unit/test_otel_spans.py"
 GRACE = "tests/unit/scheduler/test_engine_grace.py"
 BODY = "tests/unit/runs/test_body.py"
@@ -20,7 +20,7 @@ def _in(file: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
 
 RUN_MUTANTS = (
     *_in(
-        "jobs/around.py",
+        "jobs/job.py",
         ("if not isinstance(around, Iterable):", "if False:", GIVEN),
         ("    if not callable(around):\n", "    if False:\n", GIVEN),
         ("if isinstance(around, AbstractContextManager | AbstractAsyncContextManager):", "if False:", GIVEN),
@@ -50,7 +50,7 @@ RUN_MUTANTS = (
         ("get_origin(made) or made", "made", GIVEN),
     ),
     *_in(
-        "runs/surroundings.py",
+        "runs/body.py",
         ("if not isinstance(made, AbstractContextManager):", "if False:", AROUND),
         ("if isinstance(made, AbstractAsyncContextManager):", "if False:", AROUND),
         (
@@ -73,7 +73,7 @@ RUN_MUTANTS = (
         ),
     ),
     *_in(
-        "runs/connections.py",
+        "runs/body.py",
         ("return _Connections() if has_django() else nullcontext()", "return nullcontext()", DJANGO),
         ('    if "django.db" not in sys.modules:\n', "    if False:\n", DJANGO),
         ("return bool(settings.configured)", "return True", DJANGO),
@@ -108,7 +108,7 @@ RUN_MUTANTS = (
         ("said[: LONGEST_NOTE - 1]", "said[:LONGEST_NOTE]", NOTES),
         ("redacted(text[:_MOST_READ].strip())", "text[:_MOST_READ].strip()", NOTES),
         ("text[:_MOST_READ].strip()", "text[:_MOST_READ]", NOTES),
-        ('.encode("utf-8", "replace").decode()', "", NOTES),
+        ("storable(redacted(text[:_MOST_READ].strip()))", "redacted(text[:_MOST_READ].strip())", NOTES),
         ('[: LONGEST_NOTE - 1]}…") or None', '[: LONGEST_NOTE - 1]}…")', NOTES),
     ),
     *_in(
@@ -118,7 +118,7 @@ RUN_MUTANTS = (
         ("took=took, note=run.noted", "took=took", NOTES),
     ),
     *_in(
-        "runs/beginning.py",
+        "runs/execution.py",
         ("to_milliseconds(slot) - 1", "to_milliseconds(slot)", BEGINNING),
         (
             "to_milliseconds(key[:_LENGTH]) if slot is None",
@@ -135,7 +135,7 @@ RUN_MUTANTS = (
         ("newest_success < claimed.slot", "newest_success <= claimed.slot", BEGINNING),
         ("newest_success < claimed.slot", "True", BEGINNING),
         ("claimed.slot is None or newest_success", "claimed.slot is not None and newest_success", BEGINNING),
-        ("attempt, key = resumed.attempt,", "attempt, key = 1,", "tests/unit/runs/test_resuming.py"),
+        ("attempt, key = resumed.attempt,", "attempt, key = 1,", "tests/unit/runs/test_claimer_resuming.py"),
         ("claimed.bid.request.fenced and fence is not None", "fence is not None", BEGINNING),
     ),
     *_in(

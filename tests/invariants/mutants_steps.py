@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from tests.invariants.mutants import Mutant
 
-RECORDS = "tests/unit/lock/test_step_record.py"
-EXCHANGES = "tests/unit/lock/test_step_protocol.py"
-STEPS = (
-    "tests/unit/runs/steps/test_steps.py tests/unit/runs/steps/test_steps_doubts.py"
-    " tests/unit/runs/steps/test_steps_refused.py"
-)
-ASYNC = "tests/unit/runs/steps/test_steps_async.py"
-CANDIDATE = "tests/unit/lock/test_candidate.py"
-ONCE = "tests/unit/lock/test_once.py"
+RECORDS = "tests/unit/steps/test_record_writers.py"
+EXCHANGES = "tests/unit/steps/test_protocol_writing.py"
+STEPS = "tests/unit/steps/test_steps.py tests/unit/steps/test_steps_doubts.py tests/unit/steps/test_steps_refused.py"
+ASYNC = "tests/unit/steps/test_steps_async.py"
+CANDIDATE = "tests/unit/leaders/test_candidate.py"
+ONCE = "tests/unit/steps/test_once.py"
 HISTORY = "tests/unit/runs/test_history.py"
-RESUMING = "tests/unit/runs/test_resuming.py"
+RESUMING = "tests/unit/runs/test_claimer_resuming.py"
 
 
 def _in(file: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
@@ -27,7 +24,7 @@ def _of(number: int, tests: str, *changes: tuple[str, str, str]) -> tuple[Mutant
 
 STEP_MUTANTS = (
     *_in(
-        "lock/step_record.py",
+        "steps/record.py",
         ("if not isinstance(node, dict):", "if False:", RECORDS),
         ("if fence is None or started_at is None:", "if fence is None:", RECORDS),
         ("if fence is None or started_at is None:", "if started_at is None:", RECORDS),
@@ -53,11 +50,11 @@ STEP_MUTANTS = (
         ('return "write" if found == allowed else "in_doubt"', 'return "in_doubt"', RECORDS),
     ),
     *_in(
-        "lock/step_protocol.py",
+        "steps/protocol.py",
         ("known if known is not None else (yield from reading())", "known", EXCHANGES),
         ('        if verdict == "overtaken":\n', "        if False:\n", EXCHANGES),
         ('        if verdict != "write":\n', "        if False:\n", EXCHANGES),
-        ("        if not is_trusted():\n", "        if False:\n", EXCHANGES),
+        ("snapshot)\n        if not is_trusted():\n", "snapshot)\n        if False:\n", EXCHANGES),
         ("            snapshot = yield from reading()\n            continue\n", "            continue\n", EXCHANGES),
         ("if was_denied and snapshot == before:", "if was_denied:", EXCHANGES),
         ("if was_denied and snapshot == before:", "if snapshot == before:", EXCHANGES),
@@ -65,16 +62,17 @@ STEP_MUTANTS = (
         ("        yield from overtaken(tries)\n", "", EXCHANGES),
     ),
     *_in(
-        "lock/writing.py",
-        ("                if lease.renew():\n                    raise\n", "                raise\n", STEPS),
-        ("                if lease.renew():\n                    raise\n", "                pass\n", STEPS),
+        "lock/lease.py",
+        ("                if lease.stands():\n                    raise\n", "                raise\n", STEPS),
+        ("                if lease.stands():\n                    raise\n", "                pass\n", STEPS),
+        ("                if lease.stands():\n", "                if lease.renew():\n", STEPS),
         ("        except Unavailable as error:\n", "        except ZeroDivisionError as error:\n", STEPS),
         ("pause_within(left, error, failures, random.random())", "0.05", STEPS),
         ("                case Lost(why):\n                    lease.lose(why)\n", "", STEPS),
         ("    while not lease.lost:\n", "    while True:\n", STEPS),
     ),
     *_in(
-        "runs/steps/protocol.py",
+        "steps/protocol.py",
         ("        if step.in_doubt and not step.may_retry:\n", "        if step.in_doubt:\n", STEPS),
         ("        if step.in_doubt and not step.may_retry:\n", "        if False:\n", STEPS),
         ("        if at_most_once:\n", "        if False:\n", STEPS),
@@ -84,7 +82,7 @@ STEP_MUTANTS = (
         ("    if step is None or not step.in_doubt:\n", "    if step is None:\n", STEPS),
     ),
     *_in(
-        "runs/steps/steps.py",
+        "steps/steps.py",
         ("if not self._is_async and _is_async(function):", "if False:", STEPS),
         ("            if self._is_over:\n", "            if False:\n", STEPS),
         ('and not (again and self._uses[use.name].state == "over")', "and not again", ASYNC),
@@ -96,7 +94,9 @@ STEP_MUTANTS = (
         ("            answer, cancelled = await", "            answer, _ = await", ASYNC),
     ),
     *_in(
-        "lock/kinds.py",
+        "lock/fields.py",
+        ("    if kind not in (LEADER, ONCE):\n", "    if False:\n", "tests/unit/lock/test_record_holding.py"),
+        ("    if slot is not None:\n", "    if False:\n", "tests/unit/lock/test_record_holding.py"),
         ("if wanted is not None and slot is not None:", "if False:", ONCE),
         ("if kind is not None and kind != wanted:", "if False:", ONCE),
         ("kind is None and outcome is not None:", "False:", ONCE),
@@ -109,7 +109,7 @@ STEP_MUTANTS = (
         ("for tick in ticks if tick != unfinished]", "for tick in ticks]", HISTORY),
     ),
     *_in(
-        "runs/resuming.py",
+        "runs/policy.py",
         ("    if entry is None and not is_unfinished:\n", "    if entry is None:\n", RESUMING),
         ("    if entry is None and not is_unfinished:\n", "    if False:\n", RESUMING),
         ('        if seen.outcome == "succeeded":\n', "        if False:\n", RESUMING),
@@ -117,9 +117,14 @@ STEP_MUTANTS = (
         ("return Resumed(key, last + 1)", "return Resumed(key, last)", RESUMING),
         ("last = attempt if is_unfinished else 0", "last = 0", RESUMING),
     ),
-    *_of(46, STEPS, ("runs/steps/protocol.py", "if step.record is not None and step.record.is_done:", "if False:")),
-    *_of(47, STEPS, ("lock/step_record.py", "found.fence < own.fence:", "False:")),
-    *_of(48, STEPS, ("runs/steps/protocol.py", "if step.in_doubt and not step.may_retry:", "if False:")),
+    *_of(46, STEPS, ("steps/protocol.py", "if step.record is not None and step.record.is_done:", "if False:")),
+    *_of(47, STEPS, ("steps/record.py", "found.fence < own.fence:", "False:")),
+    *_of(48, STEPS, ("steps/protocol.py", "if step.in_doubt and not step.may_retry:", "if False:")),
     *_of(49, STEPS, ("store.py", 'return f"{self.steps}/{name}/{tick}"', 'return f"{self.steps}/{name}/x"')),
-    *_of(51, ONCE, ("lock/once.py", "return once.look() or once.record", "return once.record")),
+    *_in(
+        "steps/once.py",
+        ("except (Malformed, ConfigurationError) as error:", "except Malformed as error:", ONCE),
+        ("        except Malformed:\n            raise\n", "", ONCE),
+    ),
+    *_of(51, ONCE, ("steps/once.py", "return once.look() or once.record", "return once.record")),
 )

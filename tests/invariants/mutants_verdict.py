@@ -6,9 +6,9 @@ from tests.invariants.mutants import Mutant
 
 HEALTH = "tests/unit/ops/test_health.py"
 DAEMON = "tests/unit/ops/test_health_daemon.py"
-GROUPS = "tests/unit/jobs/test_groups.py"
-REPORT = "tests/unit/ops/test_health_report.py"
-LATENESS = "tests/unit/scheduler/test_lateness.py"
+GROUPS = "tests/unit/jobs/test_catalogue_groups.py"
+REPORT = "tests/unit/ops/test_board.py"
+LATENESS = "tests/unit/scheduler/test_recovery_lateness.py"
 
 
 def _in(file: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
@@ -94,7 +94,7 @@ VERDICT_MUTANTS = (
         ("plain(declared.revision) if declared.revision else _service(declared)", "_service(declared)", HEALTH),
     ),
     *_in(
-        "jobs/groups.py",
+        "jobs/catalogue.py",
         ("name in group.jobs and group.is_live(now)]", "name in group.jobs]", GROUPS),
         ("if (group.seen_at or 0) > since)", "if (group.seen_at or 0) >= since)", GROUPS),
         ("if (group.seen_at or 0) > since)", "if True)", GROUPS),
@@ -105,19 +105,20 @@ VERDICT_MUTANTS = (
         ("digest(schedules[name]) for name in names", "digest(schedules[name]) for name in schedules", GROUPS),
     ),
     *_in(
-        "ops/health_report.py",
+        "ops/board.py",
         ("if self._timing.mono() >= self._until:", "if True:", REPORT),
         ("if self._timing.mono() >= self._until:", "if self._timing.mono() > self._until:", REPORT),
-        ("is_fresh = self._timing.mono() < self._catalogue_until", "is_fresh = False", REPORT),
-        ("is_fresh = self._timing.mono() < self._catalogue_until", "is_fresh = self._catalogue_until > 0", REPORT),
-        ("if is_fresh and not groups <= self._groups:", "if False:", REPORT),
-        ("if is_fresh and not groups <= self._groups:", "if is_fresh and groups:", REPORT),
-        ("if is_fresh and not groups <= self._groups:", "if is_fresh and groups != self._groups:", REPORT),
+        ("_CATALOGUE_AGE = 300.0", "_CATALOGUE_AGE = 0.0", REPORT),
+        ("_CATALOGUE_AGE = 300.0", "_CATALOGUE_AGE = inf", REPORT),
+        ("self._groups.get(age=groups_age)", "self._groups.get()", REPORT),
+        ("if not names <= self._group_names:", "if False:", REPORT),
+        ("if not names <= self._group_names:", "if names:", REPORT),
+        ("if not names <= self._group_names:", "if names != self._group_names:", REPORT),
         ("self._report.problem is not None and before.problem is None", "self._report.problem is not None", REPORT),
         ("        if report.problem is not None:\n            return None\n", "", REPORT),
     ),
     *_in(
-        "scheduler/lateness.py",
+        "scheduler/recovery.py",
         ("if judge is None or moment is None:", "if moment is None:", LATENESS),
         ("before not in (None, self._last)", "before != self._last", LATENESS),
         ("before not in (None, self._last)", "False", LATENESS),

@@ -12,9 +12,11 @@ from tests.simulation.network import failing, nothing
 from tests.simulation.world import NAME, World, slot
 
 from firecron import Run
+from firecron.base.instants import to_datetime
 from firecron.errors import Unavailable
 from firecron.lock.refusal import Refusal
 from firecron.ops.operator import Operator
+from firecron.runs.claimer import Canceller
 from firecron.runs.turn import WantedClaim
 
 RERUN = {"on_abandoned": "rerun"}
@@ -331,6 +333,17 @@ def test_i50_a_run_on_its_own_instance_is_cancelled_when_the_node_says_so() -> N
     assert fleet.slots() == [slot(), slot(60)]
 
 
+@pytest.mark.parametrize(("asked", "pause"), [(None, 1), (4.0, 4), (3_600.0, 10)])
+def test_i50_a_cancel_that_the_database_puts_off_comes_when_it_asks_for_it(asked: float | None, pause: float) -> None:
+    """The tick looks again after the pause that is asked for: after a third of the ttl at the latest, as a renewal."""
+    fleet = Fleet(overlap="cancel_previous")
+    one = fleet.instance()
+    lease = one.hold(slot())
+    one.network.before = lambda method, path: failing(Unavailable("later", retry_after=asked))()
+    assert Canceller(one.locks).cancel_here(one.job(), slot(60), [lease]) == pause
+    assert not lease.cancelled
+
+
 def test_i50_a_run_that_is_about_to_begin_is_looked_for_again() -> None:
     """A tick that finds a run that has claimed, and can't be told to end yet, looks again in a second."""
     fleet = Fleet(overlap="cancel_previous")
@@ -359,6 +372,84 @@ def test_i50_a_run_by_hand_is_left_alone(is_own: bool) -> None:
     assert one.crons.registry.trigger(NAME).outcome == "succeeded"
     fleet.world.until(100)
     assert fleet.slots() == [None, slot(60)]
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_i50_a_run_by_hand_after_a_run_that_died_is_left_alone_on_its_own_instance(is_own: bool) -> None:
+    """The died run's tick is unfinished in the node, so a tick elsewhere takes the holder for that tick's run."""
+    fleet = Fleet(overlap="cancel_previous", on_abandoned="skip")
+    dying, one, other = fleet.instance(), fleet.instance(), fleet.instance()
+    dying.die_holding(slot())
+    fleet.world.until(45)
+    seen: list[bool] = []
+
+    def body(run: Run) -> None:
+        if run.slot is None:
+            (one if is_own else other).start()
+            fleet.world.until(90)
+            seen.append(bool(run.cancelled))
+
+    fleet.body = body
+    assert one.crons.registry.trigger(NAME).outcome == "succeeded"
+    fleet.world.until(100)
+    assert seen == [not is_own]
+    assert fleet.slots() == [None, slot(60)]
+    assert fleet.world.outcomes()[slot()] == "abandoned"
+
+
+@pytest.mark.parametrize("raises", [None, ValueError("own")])
+def test_i50_a_cancelled_run_that_comes_to_its_own_end_has_no_error_of_the_cancel(raises: Exception | None) -> None:
+    """The entry says why a run was cancelled if that has ended it. A run that succeeds has no error, and one that fails
+    has its own.
+    """
+    fleet = Fleet()
+    one, other = fleet.instance(), fleet.instance()
+
+    def body(run: Run) -> None:
+        assert cancel(other, "wrong input")
+        fleet.world.advance(15)
+        assert run.cancelled
+        if raises is not None:
+            raise raises
+
+    fleet.body = body
+    one.turn(slot())
+    entry = fleet.world.history()[slot()]
+    assert (entry["outcome"], entry.get("error")) == (
+        ("succeeded", None) if raises is None else ("failed", "ValueError: own")
+    )
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+@pytest.mark.parametrize("is_unfinished", [True, False])
+def test_i50_a_resumed_run_is_left_alone_unless_its_tick_is_unfinished(is_own: bool, is_unfinished: bool) -> None:
+    """A resumed run is one by hand, and cancelled by no tick. One that resumes the unfinished tick is that tick's run,
+    and is cancelled wherever it runs.
+    """
+    fleet = Fleet(overlap="cancel_previous", on_abandoned="skip")
+    one, other = fleet.instance(), fleet.instance()
+    asker = one if is_own else other
+    seen: list[bool] = []
+
+    def body(run: Run) -> None:
+        if run.trigger != "manual":
+            if is_unfinished:
+                run.stopping.set()
+                run.check()
+            raise ValueError
+        asker.start()
+        fleet.world.until(90)
+        seen.append(bool(run.cancelled))
+        run.check()
+
+    fleet.body = body
+    (first,) = one.turn(slot())
+    assert first.outcome == ("interrupted" if is_unfinished else "failed")
+    result = one.crons.registry.trigger(NAME, resume=to_datetime(slot()))
+    assert (seen, result.outcome) == ([is_unfinished], "cancelled" if is_unfinished else "succeeded")
+    fleet.body = lambda run: None
+    fleet.world.until(100)
+    assert fleet.slots() == [slot(), slot(), slot(60)]
 
 
 def test_i50_a_run_that_does_not_end_makes_the_tick_wait_and_skip() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,11 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.simulation.fleet import Fleet
 from tests.simulation.instance import Instance
+from tests.simulation.network import failing
 from tests.simulation.world import NAME, START, slot
 
 from firecron import Run
 from firecron.base.instants import to_milliseconds, to_text
+from firecron.errors import Unavailable
 from firecron.runs.claimer import Claimed
+from firecron.runs.entry import unrun
 
 
 @pytest.mark.parametrize(
@@ -289,6 +293,97 @@ def test_i30_what_a_run_says_of_itself_is_not_overwritten(ended: bool) -> None:
     other.turn(slot(60))
     fleet.world.advance(1)
     assert fleet.world.outcomes()[slot()] == ("lost" if ended else "abandoned")
+
+
+def _stopped(run: Run) -> None:
+    run.stopping.set()
+    run.check()
+
+
+@pytest.mark.parametrize("by_hand", [None, "succeeds", "is stopped"])
+@pytest.mark.parametrize("end", ["is stopped", "is unlocked", "dies"])
+def test_i30_no_end_of_a_run_is_told_twice(end: str, by_hand: str | None) -> None:
+    """A run that its instance has ended has told so itself: `run.abandoned` and its entry are for those that died, also
+    where a run by hand has come in between.
+    """
+    fleet = Fleet(on_abandoned="skip")
+    one, hand, other = fleet.instance(), fleet.instance(), fleet.instance()
+
+    def unlocked(run: Run) -> None:
+        fleet.world.edit(expiresAt=0)
+        fleet.world.advance(11)
+        run.check()
+
+    if end == "dies":
+        one.die_holding(slot())
+        fleet.world.edit(expiresAt=0)
+    else:
+        fleet.body = _stopped if end == "is stopped" else unlocked
+        one.turn(slot())
+    fleet.world.until(30)
+    if by_hand is not None:
+        fleet.body = _stopped if by_hand == "is stopped" else lambda run: None
+        hand.crons.registry.trigger(NAME)
+        assert fleet.world.node()["unfinished"] == slot()
+    fleet.body = lambda run: None
+    fleet.world.until(60)
+    other.turn(slot(60))
+    fleet.world.advance(1)
+    outcome = {"is stopped": "interrupted", "is unlocked": "lost", "dies": "abandoned"}[end]
+    assert fleet.world.outcomes()[slot()] == outcome
+    assert "unfinished" not in fleet.world.node()
+    told = [event.fields["slot"] for event in other.said("run.abandoned")]
+    assert told == [slot()] * (end == "dies")
+    assert [event.slug for event in one.events if event.slug == f"run.{outcome}"] == [f"run.{outcome}"] * (
+        end != "dies"
+    )
+
+
+@pytest.mark.parametrize("comes_late", [False, True])
+def test_i30_the_end_is_in_the_history_although_the_run_could_not_write_it(comes_late: bool) -> None:
+    """The next claim writes what the node says of the run's end, and the run's own entry replaces that."""
+    fleet = Fleet()
+    one, other = fleet.instance(), fleet.instance()
+    fleet.body = _stopped
+
+    def go_on() -> None:
+        fleet.body = lambda run: None
+        fleet.world.until(60)
+        other.turn(slot(60))
+
+    def write(method: str, path: str) -> None:
+        if path.startswith("cron-runs"):
+            if not comes_late:
+                raise Unavailable("away")
+            one.network.before = lambda method, path: None
+            go_on()
+
+    one.network.before = write
+    one.turn(slot())
+    if not comes_late:
+        assert fleet.world.outcomes() == {}
+        go_on()
+    fleet.world.advance(1)
+    entry = fleet.world.history()[slot()]
+    assert (entry["outcome"], "recordedBy" in entry) == ("interrupted", not comes_late)
+    assert other.said("run.abandoned") == []
+
+
+def test_i30_a_run_whose_release_failed_is_not_called_abandoned() -> None:
+    """The run has succeeded, and its entry says so: only its lock was left to expire."""
+    fleet = Fleet()
+    one, other = fleet.instance(), fleet.instance()
+    fleet.body = lambda run: one.network.next("swap", before=failing(Unavailable("away")), times=50)
+    one.turn(slot())
+    assert fleet.world.node()["unfinished"] == slot()
+    one.network.mend()
+    one.crons.history.record(NAME, replace(unrun(slot(), "succeeded", 1, fleet.runs[0].fence), recorded_by=None))
+    fleet.body = lambda run: None
+    fleet.world.until(60)
+    other.turn(slot(60))
+    fleet.world.advance(1)
+    assert fleet.world.outcomes()[slot()] == "succeeded"
+    assert other.said("run.abandoned") == []
 
 
 def test_i30_a_rerun_that_dies_is_abandoned() -> None:

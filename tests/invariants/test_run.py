@@ -18,7 +18,7 @@ from tests.simulation.world import NAME, START, slot
 from tests.unit.threads import ended, named
 
 from firecron import ConfigurationError, FireCron, Run, distributed_cron
-from firecron.base.forks import _after_fork
+from firecron.base.flag import _after_fork
 from firecron.errors import Unavailable
 from firecron.jobs.run import Outcome
 from firecron.runs.entry import Entry

@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-import coverage
 import pytest
 
 NOTES = "MUTATION_NOTES"
@@ -28,10 +27,13 @@ _failed: set[str] = set()
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Attribute what is reached from here on to this test."""
-    measuring = coverage.Coverage.current() if NOTES in os.environ else None
-    if measuring is not None:
-        measuring.switch_context(item.nodeid)
-        os.environ[TEST] = item.nodeid
+    if NOTES in os.environ:
+        import coverage  # it takes as long as many a test that only has to fail
+
+        measuring = coverage.Coverage.current()
+        if measuring is not None:
+            measuring.switch_context(item.nodeid)
+            os.environ[TEST] = item.nodeid
     return (yield)
 
 

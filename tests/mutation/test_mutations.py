@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.invariants.equivalent_mutants import EQUIVALENT
 from tests.invariants.mutants import Mutant
-from tests.mutation.generate import generate
-from tests.mutation.overlay import ROOT, Overlay
-from tests.mutations import LISTED, MUTANTS, Misfit, generated, is_caught, mutate, share
+from tests.mutation.overlay import ROOT
+from tests.mutation.prepared import Prepared
+from tests.mutations import BOUND, LISTED, MUTANTS, Misfit, generated, generated_of, is_caught, mutate, share
 
 EXAMPLE = MUTANTS[0]
 
 
 @pytest.fixture(scope="module")
-def overlay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Overlay]:
-    """A copy of the sources."""
-    overlay = Overlay(tmp_path_factory.mktemp("mutations") / "copy")
-    yield overlay
-    overlay.kill()
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
+    """A pytest that waits for mutants of a copy of the sources."""
+    prepared = Prepared(tmp_path_factory.mktemp("mutations") / "copy")
+    yield prepared
+    prepared.kill()
 
 
 @pytest.mark.parametrize("mutant", share(), ids=str)
-def test_a_mutant_is_noticed(mutant: Mutant, overlay: Overlay) -> None:
+def test_a_mutant_is_noticed(mutant: Mutant, prepared: Prepared) -> None:
     """With one comparison or guard of the lock broken, a test fails."""
-    assert is_caught(overlay, mutant), f"no test of {mutant.tests} fails with {mutant}"
+    assert is_caught(prepared, mutant), f"no test of {mutant.tests} fails with {mutant}"
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
@@ -42,12 +43,23 @@ def test_a_mutant_that_does_not_fit_is_no_mutant(text: str, new: str) -> None:
         mutate(text, Mutant(EXAMPLE.file, EXAMPLE.old, new, EXAMPLE.tests))
 
 
-def test_a_mutant_whose_tests_do_not_run_is_no_mutant(overlay: Overlay) -> None:
+def test_a_mutant_whose_tests_do_not_run_is_no_mutant(prepared: Prepared) -> None:
     """A copy that can't be imported is not taken for one that was noticed, and is mended for the next mutant."""
     file = f"firecron/{EXAMPLE.file}"
     with pytest.raises(Misfit, match="did not run"):
-        is_caught(overlay, Mutant(EXAMPLE.file, EXAMPLE.old, "no python", EXAMPLE.tests))
-    assert (overlay.source / file).read_bytes() == (ROOT / "src" / file).read_bytes()
+        is_caught(prepared, Mutant(EXAMPLE.file, EXAMPLE.old, "no python", EXAMPLE.tests))
+    assert (prepared.overlay.source / file).read_bytes() == (ROOT / "src" / file).read_bytes()
+
+
+def test_a_run_that_takes_too_long_is_ended(prepared: Prepared, tmp_path: Path) -> None:
+    """No code comes of it; the next run has a process, an import and an output of its own."""
+    hangs, passes = tmp_path / "test_hangs.py", tmp_path / "test_passes.py"
+    hangs.write_text("import threading\n\ndef test_it():\n    threading.Event().wait()\n", "utf-8")
+    text = f"import firecron\n\ndef test_it():\n    assert {str(prepared.overlay.source)!r} in firecron.__file__\n"
+    passes.write_text(text, "utf-8")
+    assert prepared.run([str(hangs)], 0.1) is None
+    assert prepared.run([str(passes)], BOUND) == 0, prepared.overlay.output
+    assert prepared.overlay.output.startswith(".")
 
 
 @pytest.mark.parametrize("file", sorted(LISTED))
@@ -67,6 +79,6 @@ def test_each_equivalent_mutant_is_one_that_is_generated() -> None:
     """A mutant that is left out is there to be left out: a list that has gone stale hides survivors."""
     found: set[str] = set()
     for file in (ROOT / "src" / "firecron").rglob("*.py"):
-        found.update(map(str, generate(str(file.relative_to(ROOT / "src")), file.read_bytes())))
+        found.update(map(str, generated_of(file)))
     assert [mutant for mutant in EQUIVALENT if mutant not in found] == []
     assert all(EQUIVALENT.values()), "each has its reason"

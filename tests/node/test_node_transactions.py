@@ -26,6 +26,7 @@ def test_a_transaction_works_on_whatever_is_there(play: Play, rtdb: Rtdb) -> Non
         "whole": 2**53,
         "list": ["a", None, "c"],
         "keys": {"10": 1, "9": 2, "a": 3, "-1": 4},
+        "units": {"\uff5e": 1, "\U0001f600": 2},
         "tree": {"b": {"c": [True, False]}, ".priority": "p", "a": {".value": 1, ".priority": 2}},
         "large": {f"child-{number}": "x" * 20 for number in range(1000)},
     }

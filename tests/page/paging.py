@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal, TypeAlias
+from urllib.parse import quote
 from uuid import uuid4
 
 from flask import Flask
@@ -56,6 +57,7 @@ def asgi_call(
     app: Any,
     method: str,
     path: str,
+    /,
     headers: Iterable[tuple[str, str]] = (),
     body: bytes = b"",
     **scope: Any,
@@ -83,6 +85,7 @@ def asgi_call(
         "type": "http",
         "method": method,
         "path": path,
+        "raw_path": quote(path).encode(),
         "query_string": query.encode(),
         "headers": raw,
         "root_path": "",
@@ -135,8 +138,8 @@ def wsgi_call(
     return Reply(int(status.split()[0]), {name.lower(): value for name, value in given}, raw)
 
 
-def django_app(patterns: list[Any]) -> Any:
-    """A Django application with the page alone, mounted as a program does."""
+def django_app(patterns: list[Any], mount: str = MOUNT) -> Any:
+    """A Django application with these patterns alone, mounted as a program does."""
     import django
     from django.conf import settings
     from django.core.handlers.wsgi import WSGIHandler
@@ -151,7 +154,7 @@ def django_app(patterns: list[Any]) -> Any:
         )
         django.setup()
     module = ModuleType(f"urls_{uuid4().hex}")
-    module.__dict__["urlpatterns"] = [path(f"{MOUNT[1:]}/", include(patterns))]
+    module.__dict__["urlpatterns"] = [path(f"{mount[1:]}/", include(patterns))]
     handler = WSGIHandler()
 
     def app(environ: dict[str, Any], start: Any) -> Any:

@@ -14,9 +14,11 @@ from django.http import HttpRequest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Mount
-from tests.page.paging import OPEN, Page, Reply, Shell, asgi_call, basic
+from tests.page.paging import OPEN, Page, Reply, Shell, asgi_call, basic, declare
 
-from firecron import Access, ConfigurationError, FireCron, Visitor
+from firecron import Access, ConfigurationError, FireCron, LockService, Visitor
+from firecron.base.clocks import Deadline
+from firecron.testing import FakeTiming
 from rtdb_emulator.pytest_plugin import Rtdb
 
 PASSWORD = "correct horse"
@@ -88,6 +90,7 @@ def test_a_password_is_never_part_of_an_error() -> None:
 @pytest.mark.parametrize("path", ["/", "/page.js", "/health", "/api/jobs", "/nothing"])
 def test_basic_asks_for_the_password(rtdb: Rtdb, headers: dict[str, str], status: int, path: str) -> None:
     """Each path asks for the one user and the one password, and says how to send them."""
+    declare(rtdb, "digest", disabled=True)
     reply = Page(**BASIC).get(path, headers)
     assert reply.status == (404 if (status, path) == (200, "/nothing") else status)
     challenge = 'Basic realm="firecron", charset="UTF-8"' if status == 401 else None
@@ -138,6 +141,40 @@ def test_a_refusal_is_logged_without_what_was_sent(rtdb: Rtdb) -> None:
     assert "not-this-one" not in event.message
 
 
+def test_many_refusals_are_a_line_a_minute(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With their number; another cause has its own line, and so has an error."""
+    timing = FakeTiming()
+    monkeypatch.setattr(LockService, "deadline", lambda self, seconds: Deadline.after(timing, seconds))
+    who: list[Access | None] = [None]
+    page = Page(access=lambda visitor: who[0])
+    wrong = Page(**BASIC)
+    for _ in range(3):
+        page.get("/")
+        wrong.get("/", basic("ops", "wrong"))
+        wrong.get("/", {"Authorization": "Bearer x"})
+    timing.advance(59.9)
+    page.get("/")
+    who[0] = "nobody"  # type: ignore[call-overload]  # as a program without types returns
+    for _ in range(3):
+        page.get("/")
+    who[0] = None
+    timing.advance(0.1)
+    page.get("/")
+    assert [event.fields["count"] for event in page.said("page.denied")] == [1, 4]
+    assert page.said("page.denied")[1].message.endswith(
+        "you may not see this page; with 3 more since the last such line"
+    )
+    assert [event.fields["count"] for event in page.said("page.failed")] == [1]
+    assert [event.fields["status"] for event in wrong.said("page.denied")] == [401, 401]
+
+
+@pytest.mark.parametrize("pair", [("ops", " "), ("ops", "\t\n"), (" ", "secret"), ("", "secret"), ("ops", "")])
+def test_a_blank_user_or_password_is_refused(rtdb: Rtdb, pair: tuple[str, str]) -> None:
+    """As from a variable that has only a line break: it would let everybody in who guesses that."""
+    with pytest.raises(ConfigurationError, match="needs a user without a colon, and a password that is not blank"):
+        Page(basic=pair)
+
+
 # --- a function of the program's
 
 
@@ -148,7 +185,7 @@ def test_access_sees_the_request_and_decides(rtdb: Rtdb, shell: Shell, kind: typ
 
     def access(visitor: Visitor) -> Access | None:
         seen.append(visitor)
-        assert isinstance(visitor.request, kind)
+        assert isinstance(visitor.request_as(kind), kind)
         return Access("ops@example.com") if visitor.headers.get("x-USER") else None
 
     page = Page(shell=shell, access=access)
@@ -227,6 +264,19 @@ def test_access_that_returns_something_else_lets_nobody_in(rtdb: Rtdb, returned:
     assert [event.level for event in page.said("page.failed")] == [logging.ERROR]
 
 
+def test_a_request_of_another_type_lets_nobody_in(rtdb: Rtdb) -> None:
+    """The log says which type it is; under ASGI it is Starlette's only where the page is mounted in Starlette."""
+
+    def access(visitor: Visitor) -> Access | None:
+        return Access(visitor.request_as(Request).url.path)
+
+    page = Page(access=access)
+    assert [page.get("/api/jobs").status, page.get("/api/jobs", app=object()).status] == [500, 500]
+    [event] = page.said("page.failed")
+    assert "the request is a dict, and no Request" in event.message
+    assert page.get("/api/jobs", app=Starlette()).body["visitor"]["who"] == "/crons/api/jobs"
+
+
 def test_access_that_raises_lets_nobody_in(rtdb: Rtdb) -> None:
     """An error in the function is in the log, and not in the reply."""
 
@@ -258,6 +308,7 @@ def test_open_to_all_shows_and_lets_nobody_act(rtdb: Rtdb) -> None:
 
 def test_open_health_opens_health_alone(rtdb: Rtdb) -> None:
     """With `open_health` an uptime check needs nothing; everything else does."""
+    declare(rtdb, "digest", disabled=True)
     page = Page(**BASIC, open_health=True)
     assert page.get("/health").status == 200
     assert page.call("HEAD", "/health").raw == b""

@@ -17,15 +17,14 @@ from tests.triggers.triggering import EMAIL, Google, google
 from firecron import ConfigurationError, FireCron, LockService
 from firecron.base.events import Events
 from firecron.ops.operator import Operator
-from firecron.page import iap
-from firecron.page.asgi import StatusApp
-from firecron.page.gates import OidcGate, choose_gate
-from firecron.page.iap import IapGate
-from firecron.page.making import make_page
-from firecron.page.messages import PageRequest
-from firecron.page.visitor import Access, Headers
-from firecron.triggers.oidc import OidcVerifier
+from firecron.page import access as iap
+from firecron.page.access import IapGate, OidcGate, choose_gate
+from firecron.page.apps import make_page
+from firecron.page.messages import Access
+from firecron.triggers.access import OidcVerifier
 from firecron.triggers.verifier import Denial
+from firecron.web.doors import AsgiApp
+from firecron.web.messages import Headers, Request
 from rtdb_emulator.pytest_plugin import Rtdb
 
 AUDIENCE = "/projects/1234/locations/europe-west1/services/shop"
@@ -69,7 +68,7 @@ def world() -> Iterator[tuple[Proxy, IapGate]]:
 
 def check(gate: IapGate | OidcGate, **headers: str) -> Access | Denial:
     given = Headers((name.replace("_", "-"), value) for name, value in headers.items())
-    return gate.check(PageRequest("GET", "/", given))
+    return gate.check(Request("GET", "/", given))
 
 
 def test_an_assertion_names_the_visitor(world: tuple[Proxy, IapGate]) -> None:
@@ -174,10 +173,11 @@ def test_keys_are_fetched_once(world: tuple[Proxy, IapGate]) -> None:
     assert proxy.google.served == served
 
 
-def test_without_keys_nobody_can_tell() -> None:
-    """Where the keys can't be fetched, it is 503, whatever the assertion."""
+def test_without_keys_nobody_can_tell(world: tuple[Proxy, IapGate]) -> None:
+    """Where the keys can't be fetched, it is 503."""
+    assertion = world[0].assertion()
     found = check(
-        IapGate([AUDIENCE], keys_url="http://127.0.0.1:9/keys", timeout=1.0), x_goog_iap_jwt_assertion="a.b.c"
+        IapGate([AUDIENCE], keys_url="http://127.0.0.1:9/keys", timeout=1.0), x_goog_iap_jwt_assertion=assertion
     )
     assert isinstance(found, Denial)
     assert found.status == 503
@@ -188,7 +188,8 @@ def test_a_page_behind_iap(rtdb: Rtdb, world: tuple[Proxy, IapGate]) -> None:
     proxy, gate = world
     rtdb.set("/cron-locks/digest", {"paused": True})
     locks = LockService()
-    app = StatusApp(*make_page(gate, locks, None), workers=1)
+    desk, live = make_page(gate, locks, None)
+    app = AsgiApp(desk, 1, streams=live)
     for path in ("/", "/page.js", "/api/jobs", "/health"):
         assert asgi_call(app, "GET", path).status == 403
     headers = {**OWN, "X-Goog-IAP-JWT-Assertion": proxy.assertion()}

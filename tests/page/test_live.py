@@ -11,9 +11,8 @@ from tests.page.paging import attend, declare, until
 
 from firecron import LockService
 from firecron.base.instants import to_text
-from firecron.lock.hearing import Heard
-from firecron.lock.streams import SILENT, Follow, on_thread
-from firecron.page.board import Board
+from firecron.lock.waiting import SILENT, Follow, Heard, on_thread
+from firecron.ops.board import Board
 from firecron.page.live import MOST_VIEWERS, Live, Viewer
 from firecron.settings import load
 from firecron.testing.clocks import FakeTiming
@@ -347,6 +346,18 @@ def test_the_end_ends_all(rtdb: Rtdb) -> None:
     page.live.end()
     assert everybody == [[None]] * 3
     assert page.live.join(lambda message: None) is None
+
+
+def test_one_page_of_a_program_ends_and_another_goes_on(rtdb: Rtdb) -> None:
+    """They share a board, and each has its own follower: the last of them ends what is heard."""
+    page = Watching(rtdb)
+    wakes = [lambda number=number: number for number in range(2)]
+    for wake in wakes:
+        page.board.follow(wake)
+    for wake in wakes:
+        page.board.unfollow(wake)
+        assert page.board.heard is not None
+    assert len(page.streams.follows) == 1
 
 
 # --- the thread

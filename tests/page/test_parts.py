@@ -10,8 +10,8 @@ import pytest
 from tests.triggers.triggering import aside
 
 from firecron.errors import StoreError, Unavailable
-from firecron.page.log_links import log_link, project_of
-from firecron.page.shared import Shared
+from firecron.ops.board import Shared
+from firecron.page.reads import log_link, project_of
 from firecron.runs.entry import Entry
 from firecron.testing.clocks import FakeTiming
 

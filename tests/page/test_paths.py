@@ -10,6 +10,7 @@ from typing import Any
 import flask
 import pytest
 from tests.page.paging import MOUNT, OPEN, OWN, SHELLS, Page, Shell, asgi_call, attend, declare, wsgi_call
+from tests.stores.least_privilege import RULES
 
 import firecron.page
 from firecron import Access
@@ -276,6 +277,19 @@ def test_read_only_is_no_button_and_405(rtdb: Rtdb, path: str) -> None:
     assert (seen["visitor"]["canAct"], seen["readOnly"]) == (False, True)
     reply = page.post(path)
     assert (reply.said, reply.headers["allow"]) == ((405, "read_only"), "")
+
+
+def test_a_read_only_page_needs_no_more_than_to_read(rtdb: Rtdb) -> None:
+    """As the rules' second user each part of the page is shown as to an administrator, and nothing is written."""
+    declare(rtdb, "digest")
+    attend(rtdb, "digest")
+    ours = Page(read_only=True, **OPEN)
+    told = {path: (ours.get(path).status, ours.get("/api/jobs").body["jobs"]) for path in READABLE}
+    before = rtdb.get("/")
+    rtdb.set_rules(RULES)
+    page = Page(settings={"uid": "firecron-reader"}, read_only=True, **OPEN)
+    assert {path: (page.get(path).status, page.get("/api/jobs").body["jobs"]) for path in READABLE} == told
+    assert rtdb.get("/") == before
 
 
 @pytest.mark.parametrize("path", ACTS)

@@ -14,7 +14,7 @@ from tests.page.paging import SHELLS, Page, Shell, attend, declare
 
 from firecron.base.instants import to_text
 from firecron.cron.schedule import Schedule
-from firecron.jobs.groups import group_fields
+from firecron.jobs.catalogue import group_fields
 from rtdb_emulator.pytest_plugin import Rtdb
 
 MINUTE = 60_000
@@ -125,12 +125,17 @@ JOB = schemas.exactly(
             )
         ),
         "next": schemas.each(schemas.exactly({"slot": schemas.INSTANT, "note": schemas.perhaps(schemas.TEXT)})),
-        "runs": schemas.each(
-            schemas.exactly({**PROPERTIES, "steps": schemas.each(schemas.STEP), "logs": schemas.perhaps(schemas.TEXT)})
+        "runs": schemas.perhaps(
+            schemas.each(
+                schemas.exactly(
+                    {**PROPERTIES, "steps": schemas.each(schemas.STEP), "logs": schemas.perhaps(schemas.TEXT)}
+                )
+            )
         ),
         "node": {},
         "runnable": schemas.TRUTH,
         "why_not_runnable": schemas.perhaps(schemas.TEXT),
+        "problems": {"type": "object", "additionalProperties": schemas.TEXT},
     }
 )
 
@@ -271,16 +276,41 @@ def test_a_tick_of_a_disabled_job_says_so(rtdb: Rtdb) -> None:
 
 
 def test_several_strips_come_at_once(rtdb: Rtdb) -> None:
-    """`api/strips` has those that were asked for; a name that can be none is 400. One without a job is empty, and the
-    database isn't asked about it.
-    """
+    """`api/strips` has those that were asked for. One without a job is empty, and the database isn't asked about it."""
     declare(rtdb, "digest", "* * * * *", since=now() - 3 * MINUTE)
     page = Page()
     strips = page.get("/api/strips?names=digest,nobody").body["strips"]
     assert (set(strips), len(strips["digest"]) >= 3, strips["nobody"]) == ({"digest", "nobody"}, True, [])
     assert rtdb.count(path="/cron-runs/nobody") == 0
-    assert page.get("/api/strips").body == {"strips": {}}
-    assert page.get("/api/strips?names=a,<b>").said == (400, "bad_request")
+    assert page.get("/api/strips").body == {"strips": {}, "problems": {}}
+
+
+def test_a_malformed_history_takes_no_other_strip_away(rtdb: Rtdb) -> None:
+    """It is null, with the reason, and so is the strip of a name that can be none."""
+    for name in ("digest", "import"):
+        declare(rtdb, name, "* * * * *", since=now() - 3 * MINUTE)
+    rtdb.set("/cron-runs/import", "token=hunter2-hunter2")
+    seen = Page().get("/api/strips?names=import,<b>,digest").body
+    assert (len(seen["strips"].pop("digest")) >= 3, seen["strips"]) == (True, {"import": None, "<b>": None})
+    assert set(seen["problems"]) == {"import", "<b>"}
+    assert seen["problems"]["import"].startswith("cron-runs/import holds ")
+    assert "hunter2" not in seen["problems"]["import"]
+
+
+def test_a_job_is_shown_without_what_is_malformed(rtdb: Rtdb) -> None:
+    """Neither a history nor the steps of a tick that are a value hide the rest of the job."""
+    slot = to_text(now() // MINUTE * MINUTE)
+    declare(rtdb, "digest", since=now())
+    rtdb.set(f"/cron-runs/digest/{slot}", run_node(slot, now()))
+    rtdb.set(f"/cron-steps/digest/{slot}", "text")
+    seen = Page().get("/api/jobs/digest").body
+    jsonschema.validate(seen, JOB)
+    assert [(one["name"], one["state"]) for one in seen["runs"][0]["steps"]] == [("the node holds 'text'", "malformed")]
+    rtdb.set("/cron-runs/digest", 5)
+    seen = Page().get("/api/jobs/digest").body
+    jsonschema.validate(seen, JOB)
+    assert (seen["runs"], seen["job"]["verdict"], len(seen["next"])) == (None, "unattended", 10)
+    assert seen["problems"]["runs"].startswith("cron-runs/digest holds 5, but must hold one node for each name")
 
 
 # --- instances, acts, health
@@ -306,6 +336,19 @@ def test_instances_and_groups_are_shown(rtdb: Rtdb) -> None:
     assert (dead["alive"], dead["startedAt"], dead["instanceId"]) == (False, None, None)
     [group] = seen["groups"]
     assert (group["service"], group["live"], group["jobs"]) == ("shop", True, ["digest", "other"])
+
+
+@pytest.mark.parametrize(("bad", "good"), [("groups", "instances"), ("instances", "groups")])
+def test_instances_are_shown_without_malformed_groups_and_the_other_way_round(rtdb: Rtdb, bad: str, good: str) -> None:
+    """What is a value instead of nodes is null, with the reason."""
+    page = Page()
+    page.get("/api/jobs")  # RTDB's time is asked for below the instances, and known from here on
+    rtdb.set("/cron-instances", {"00bf4b12aa01-abc": {"seenAt": now()}})
+    attend(rtdb, "digest")
+    rtdb.set(f"/cron-{bad}", 5)
+    seen = page.get("/api/instances").body
+    assert (seen[bad], len(seen[good]), list(seen["problems"])) == (None, 1, [bad])
+    assert seen["problems"][bad].startswith(f"cron-{bad} holds 5, but must hold one node for each name")
 
 
 def test_a_row_warns_of_revisions_that_disagree(rtdb: Rtdb) -> None:
@@ -434,6 +477,13 @@ def test_a_value_in_place_of_all_nodes_is_told(rtdb: Rtdb, root: str) -> None:
 
 
 # --- a database that is away
+
+
+def test_a_pause_that_the_database_asks_for_is_passed_on(rtdb: Rtdb) -> None:
+    """A program that asks the page for its data can come back when the database wants to be asked again."""
+    with rtdb.faults.answer(429, headers={"Retry-After": "40"}, times=None):
+        reply = Page(settings={"request_timeout": 0.5, "acquire_timeout": 1.0}).get("/api/jobs")
+    assert (reply.said, reply.headers["retry-after"]) == ((503, "unavailable"), "40")
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 from tests.page.paging import Page, asgi_call, attend, declare
 
-from firecron.page import streaming
-from firecron.page.ending import end_with_process
-from firecron.page.live import MOST_VIEWERS, Viewer
+from firecron.page import live as streaming
+from firecron.page.live import MOST_VIEWERS, Viewer, end_with_process
 from rtdb_emulator.pytest_plugin import Rtdb
 
 BOUND = 20.0

@@ -6,6 +6,7 @@ instance believed to lead at that time, before and after the clock was read.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import signal
@@ -45,6 +46,7 @@ def feed(term: Term) -> None:
 crons = FireCron(feed, enabled=True)
 
 if __name__ == "__main__":
+    faulthandler.register(signal.SIGUSR1, sys.stdout)
     signal.signal(signal.SIGTERM, lambda *_: asked_to_end.set())
     with crons:
         say("up")

@@ -87,6 +87,7 @@ class Instance:
     def __init__(self, rtdb: Rtdb, kind: str = "steady") -> None:
         self.wire = Wire(rtdb.emulator.host)
         self.lines: list[dict[str, Any]] = []
+        self.stacks: list[str] = []
         self.process = subprocess.Popen(
             [sys.executable, str(PROGRAM), kind],
             env={
@@ -115,8 +116,18 @@ class Instance:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            with suppress(json.JSONDecodeError):  # cut short by a kill
+            try:
                 self.lines.append(json.loads(line))
+            except json.JSONDecodeError:  # cut short by a kill, or what `where` asks for
+                self.stacks.append(line)
+
+    def where(self) -> str:
+        """Where each thread of the process is."""
+        self.signal(signal.SIGUSR1)
+        ends = time.monotonic() + BOUND
+        while not any("Current thread" in line for line in self.stacks) and time.monotonic() < ends:
+            time.sleep(0.05)
+        return "".join(self.stacks)
 
     def said(self, what: str) -> list[dict[str, Any]]:
         return [line for line in list(self.lines) if line["what"] == what]
@@ -169,6 +180,8 @@ class Fleet:
         for one in self.instances:
             try:
                 one.process.wait(BOUND)
+            except subprocess.TimeoutExpired:
+                raise AssertionError(f"a process doesn't end:\n{one.where()}") from None
             finally:
                 one.close()
 

@@ -88,7 +88,7 @@ def test_the_wheel_has_both_packages_and_nothing_else(wheel: zipfile.ZipFile) ->
 
 def test_the_wheel_has_the_rules_that_the_command_prints(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     """The command's module, as it lies in the wheel, reads the copy beside it, which is the repository's file."""
-    module = wheel.extract("firecron/cli/commands/rules.py", tmp_path)
+    module = wheel.extract("firecron/cli/commands/doctor.py", tmp_path)
     copy = wheel.extract("firecron/database.rules.json", tmp_path)
     assert Path(copy).read_bytes() == RULES.read_bytes()
     Path(copy).write_text("the copy", "utf-8")

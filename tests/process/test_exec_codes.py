@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from tests.cli.calls import call
 from tests.conftest import BOUND
 from typer.testing import CliRunner, Result
 
@@ -328,11 +329,12 @@ def test_wrong_usage_is_2(rtdb: Rtdb, folder: Path, arguments: list[str], words:
 
 
 def test_a_tick_out_of_grace_is_not_run(rtdb: Rtdb, folder: Path) -> None:
-    """A pod that comes later than --grace runs nothing, says so, and fails."""
+    """A pod that comes later than --grace runs nothing, says so, and fails, and its job is in the catalogue."""
     result = execute("--cron", YEARLY, "--grace", "1", *sh("touch ran"))
     assert result.exit_code == 1
     assert "in the last 1 s" in result.stderr
     assert not Path("ran").exists()
+    assert rtdb.get("/cron-jobs/job/line") == YEARLY
 
 
 def test_hold_at_least_outlasts_the_command(rtdb: Rtdb, folder: Path) -> None:
@@ -370,3 +372,58 @@ def test_descriptors_are_the_commands_too(rtdb: Rtdb, folder: Path, arguments: l
     finally:
         os.close(reads)
     assert Path("read").read_text() == "given"
+
+
+def test_a_command_of_ticks_is_a_job_of_the_catalogue(rtdb: Rtdb, folder: Path) -> None:
+    """With --cron the job is declared, without the command's arguments, also by a command that runs nothing; one that
+    failed or was not started at all is a finding of `firecron check`.
+    """
+    fail = ("--cron", "30 2 * * *", "--timezone", "Europe/Berlin", *sh("exit 3 # --password=hunter2"))
+    assert [execute(*fail).exit_code for _ in range(2)] == [3, 75]
+    entry = rtdb.get("/cron-jobs/job")
+    assert isinstance(entry, dict)
+    assert (entry["line"], entry["timezone"], entry["grace"], entry["ticks"]) == (
+        "30 2 * * *",
+        "Europe/Berlin",
+        3600,
+        False,
+    )
+    assert entry["where"] == "firecron exec sh"
+    assert "failing" in call("check").stdout
+    rtdb.set("/cron-locks", None)
+    rtdb.set("/cron-jobs/job/since", 1_700_000_000_000)
+    checked = call("check")
+    assert (checked.exit_code, "nobody has claimed its tick" in checked.stdout) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "grace"),
+    [
+        (["--cron", "*/5 * * * *"], 300),
+        (["--cron", YEARLY, "--grace", "99999999"], 86_400),
+        (["--every", "7200"], 3600),
+    ],
+)
+def test_the_grace_of_a_command_in_the_catalogue(rtdb: Rtdb, folder: Path, arguments: list[str], grace: int) -> None:
+    """The catalogue has the grace that was given, else the time to the next tick, an hour at most."""
+    assert execute(*arguments, *sh("true")).exit_code == 0
+    assert rtdb.get("/cron-jobs/job/grace") == grace
+
+
+def test_the_catalogue_is_written_before_the_end(rtdb: Rtdb, folder: Path) -> None:
+    """A command that ends before the database has answered about the catalogue waits for that."""
+    with (
+        rtdb.faults.hold(path="/cron-jobs/*") as look,
+        rtdb.faults.hold(path="/cron-runs/job/*", method="PUT", moment="after") as entry,
+    ):
+
+        def let_go() -> None:
+            entry.wait(BOUND)
+            entry.release()
+            look.release()
+
+        thread = threading.Thread(target=let_go)
+        thread.start()
+        assert execute("--cron", YEARLY, *sh("true")).exit_code == 0
+        thread.join()
+    assert rtdb.get("/cron-jobs/job/where") == "firecron exec sh"

@@ -14,7 +14,7 @@ from tests.conftest import Run
 
 from firecron import Lease, LockService, Refusal
 from firecron.base.events import Event
-from firecron.lock.streams import Follow
+from firecron.lock.waiting import Follow
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 

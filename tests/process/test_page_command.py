@@ -115,5 +115,5 @@ def test_it_listens_on_ipv6(ticks: Ticking) -> None:
         pytest.skip(f"this machine has no IPv6 on loopback: {error}")
     page, url = serve(ticks, "--host", "::1")
     assert url.startswith("http://[::1]:")
-    assert get(f"{url}/health").status_code == 200
+    assert get(f"{url}/api/jobs").status_code == 200
     assert page.stop() == 0

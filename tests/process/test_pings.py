@@ -15,7 +15,7 @@ import pytest
 from tests.process.ping_server import BOUND, PingServer, ping_server
 from tests.process.tick_processes import HERE, Ticking, until
 
-from firecron import ConfigurationError, FireCron, Result, Run, distributed_cron
+from firecron import ConfigurationError, FireCron, Result, Run, distributed_cron, outbox
 from firecron import pings as module
 from firecron.base.events import Event
 from firecron.pings import pings
@@ -58,7 +58,7 @@ class Jobs:
 @pytest.fixture(autouse=True)
 def production(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNTIME_INSTANCE", "production")
-    monkeypatch.setattr(module, "PAUSE", 0.0)
+    monkeypatch.setattr(outbox, "PAUSE", 0.0)
 
 
 def test_a_run_is_one_start_and_one_end(server: PingServer) -> None:
@@ -260,8 +260,8 @@ def test_a_stop_waits_for_no_service_beyond_its_grace(
     """Pings that wait have what is left of the instance's grace and no more, also at the end of the process; a hanging
     service doesn't keep the instance from ending. Here its own last moments would outlast the test.
     """
-    for moments in ("LAST_MOMENTS", "TIMEOUT"):
-        monkeypatch.setattr(module, moments, 3_600.0)
+    monkeypatch.setattr(outbox, "LAST_MOMENTS", 3_600.0)
+    monkeypatch.setattr(module, "TIMEOUT", 3_600.0)
     jobs = Jobs(server, shutdown_grace=0.2)
     stop = pings(jobs.crons, healthchecks=server.url)
     server.may_answer.clear()
@@ -300,7 +300,7 @@ def test_a_service_that_floods_is_not_read(server: PingServer) -> None:
 
 def test_the_queue_is_bounded(server: PingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes while too many wait is lost, and said so; the waiting ones are sent."""
-    monkeypatch.setattr(module, "MOST_WAITING", 2)
+    monkeypatch.setattr(outbox, "MOST_WAITING", 2)
     jobs = Jobs(server)
     stop = pings(jobs.crons, healthchecks=server.url)
     server.may_answer.clear()
@@ -353,6 +353,9 @@ def test_a_forked_child_sends_nothing_of_its_parents(server: PingServer) -> None
         ({"fail": "https://secret.example/a b"}, "fail= has a character that no URL has"),
         ({"fail": "https://secret.example/ä"}, "fail= has a character that no URL has"),
         ({"fail": "https://secret.example/\n"}, "fail= has a character that no URL has"),
+        ({"start": "https://secret.example/{job}#top"}, "start= has a #: what follows it is a fragment"),
+        ({"fail": "https://secret.example/?rid={rid}#"}, "fail= has a #: what follows it is a fragment"),
+        ({"success": "https://secret.example/{job:#x}"}, "success= has the field {job:#x}: there are"),
     ],
 )
 def test_what_can_not_be_used_is_said_without_the_secret(given: dict[str, str], message: str) -> None:

@@ -15,8 +15,7 @@ import sentry_sdk
 from sentry_sdk.envelope import Envelope
 from sentry_sdk.transport import Transport
 
-import firecron.sentry
-from firecron import ConfigurationError, FireCron, Run, distributed_cron
+from firecron import ConfigurationError, FireCron, Run, distributed_cron, outbox
 from firecron.base.events import Event
 from firecron.sentry import LONGEST_SLUG, monitor, monitor_config
 from firecron.settings import load
@@ -46,7 +45,7 @@ def sentry(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
     with sentry_sdk.isolation_scope():
         sentry_sdk.init(dsn="http://key@127.0.0.1:1/1", transport=kept, default_integrations=False)
         yield kept
-        sentry_sdk.init()  # without a DSN nothing is sent
+        sentry_sdk.init(default_integrations=False)  # without a DSN nothing is sent
 
 
 def declared(name: str = "Report", line: str | None = "0 9 * * *", **options: Any) -> Callable[..., object]:
@@ -234,7 +233,7 @@ def test_names_that_sentry_tells_apart_have_a_monitor_each(sentry: Kept) -> None
 def test_a_sentry_that_hangs_delays_no_run(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sentry accepts the connection and says nothing: the run succeeds, and the lock is free."""
     monkeypatch.setenv("RUNTIME_INSTANCE", "production")
-    monkeypatch.setattr(firecron.sentry, "LAST_MOMENTS", 0.1)
+    monkeypatch.setattr(outbox, "LAST_MOMENTS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         sentry_sdk.init(dsn=f"http://key@127.0.0.1:{silent.getsockname()[1]}/1", default_integrations=False)
         try:
@@ -244,7 +243,7 @@ def test_a_sentry_that_hangs_delays_no_run(rtdb: Rtdb, monkeypatch: pytest.Monke
             lock = rtdb.get("/cron-locks/Report")
             stop()
         finally:
-            sentry_sdk.init()
+            sentry_sdk.init(default_integrations=False)
     assert isinstance(lock, dict)
     assert (lock["outcome"], "releasedAt" in lock) == ("succeeded", True)
 
@@ -254,7 +253,7 @@ def test_a_stop_waits_for_no_sentry_beyond_its_grace(rtdb: Rtdb, monkeypatch: py
     instance from ending. Here its own last moments would outlast the test.
     """
     monkeypatch.setenv("RUNTIME_INSTANCE", "production")
-    monkeypatch.setattr(firecron.sentry, "LAST_MOMENTS", 3_600.0)
+    monkeypatch.setattr(outbox, "LAST_MOMENTS", 3_600.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://key@127.0.0.1:{silent.getsockname()[1]}/1"
         sentry_sdk.init(dsn=address, default_integrations=False, shutdown_timeout=0)
@@ -266,7 +265,7 @@ def test_a_stop_waits_for_no_sentry_beyond_its_grace(rtdb: Rtdb, monkeypatch: py
             crons.stop()
             stop()
         finally:
-            sentry_sdk.init()
+            sentry_sdk.init(default_integrations=False)
 
 
 def test_without_the_sdk_the_import_says_what_to_install() -> None:
@@ -278,3 +277,25 @@ def test_without_the_sdk_the_import_says_what_to_install() -> None:
     )
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert finished.stdout.endswith(": pip install 'firecron[sentry]'\n")
+
+
+@pytest.mark.parametrize("is_called", [False, True])
+def test_an_sdk_that_sends_nothing_is_told(sentry: Kept, is_called: bool) -> None:
+    """Without `sentry_sdk.init`, or without a DSN, one WARNING says so at the first run; with one there is none."""
+    heard: list[Event] = []
+    crons = FireCron(declared())
+    crons.events.subscribe(heard.append)
+    stop = monitor(crons)
+    run(crons)
+    assert [event.slug for event in heard if event.slug.startswith("sentry.")] == []
+    stop()
+    if is_called:
+        sentry_sdk.init(dsn=None)
+    else:
+        sentry_sdk.Scope.get_global_scope().set_client(None)
+    stop = monitor(crons)
+    for second in (1, 0):
+        crons.registry.trigger("Report", slot=datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=second))
+    stop()
+    (said,) = [event for event in heard if event.slug == "sentry.not_initialised"]
+    assert "sentry_sdk.init(dsn=...)" in said.message

@@ -35,7 +35,7 @@ def test_i34_gunicorns_workers_share_ticks_and_stop_in_order(
     ticks.wait_for_instances(instances)
     serving = page(server)
     assert serving["pid"] != server.pid
-    assert serving["state"] == ("idle" if instances == 1 else "ticking")
+    assert serving["state"] in ({"idle"} if instances == 1 else {"ticking", "running"})
     ticks.wait_for(4, "end", job="short")
     ticks.wait_for(1, "start", job="work")
     assert server.stop() == 0

@@ -1,4 +1,4 @@
-"""Triggers in real servers: FastAPI under uvicorn, Flask under gunicorn."""
+"""Triggers in real servers: FastAPI under uvicorn, Flask and Django under gunicorn."""
 
 from __future__ import annotations
 
@@ -89,13 +89,15 @@ def test_fastapi_is_triggered_while_it_ticks(ticks: Ticking, shared: tuple[Googl
     assert ticks.instances() == set()
 
 
-def test_flask_runs_one_of_many_retries(ticks: Ticking, shared: tuple[Google, str]) -> None:
+@pytest.mark.parametrize("framework", ["flask", "django"])
+def test_gunicorn_runs_one_of_many_retries(ticks: Ticking, shared: tuple[Google, str], framework: str) -> None:
     """With gunicorn's workers, which don't tick, retries of one tick that come at once are one run; a manual run is
     one each time.
     """
     one, url = shared
+    options = ("--workers", "2", "--threads", "4", "--bind", "127.0.0.1:0")
     server = ticks.start(
-        *("-m", "gunicorn", "--workers", "2", "--threads", "4", "--bind", "127.0.0.1:0", f"{APPS}.trigger_flask:app"),
+        *("-m", "gunicorn", *options, f"{APPS}.trigger_{framework}:app"),
         jobs=[NIGHTLY],
         TRIGGER_CERTS=url,
         RUNTIME_INSTANCE="elsewhere",

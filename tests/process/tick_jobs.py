@@ -28,7 +28,7 @@ from typing import Any
 
 from firecron import FireCron, Run, distributed_cron
 from firecron.base.clocks import SystemTiming
-from firecron.jobs.around import Around
+from firecron.jobs.job import Around
 
 STEP = 0.005
 

@@ -9,7 +9,8 @@
     --breaks       play seeds against each deliberate break until it is found; with a number, against that one
     --jobs N       in so many processes
 
-Seeds from 1000000 on have what came later, too: recorded steps, ticks at even distances, runs that are cancelled.
+Seeds from 1000000 on also have recorded steps, ticks at even distances, and runs that are cancelled. From 2000000 on
+they are the worlds of `fleets/wider.py`, in turn, and from 3000000 on worlds of leaders.
 
 The exit code is 1 if a seed breaks the contract, or a break is not found.
 """
@@ -43,7 +44,7 @@ class Found(NamedTuple):
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__.partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--seeds", type=_some, default=200)
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--machines", type=int)
@@ -122,6 +123,14 @@ def _play_many(
     return bool(broken)
 
 
+def _some(text: str) -> int:
+    """Return a number of seeds. Of none at all, nothing could be said."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} seeds show nothing: give 1 or more")
+    return number
+
+
 def _part(seeds: range, machines: int | None, contenders: int | None, are_pairs: bool) -> list[Found]:
     engine = _engine()
     played = pairs_played(engine, seeds, machines) if are_pairs else seeds_played(engine, seeds, machines, contenders)
@@ -152,8 +161,8 @@ def _find_breaks(which: int, first: int, jobs: int) -> int:
 def _find(number: int, first: int) -> tuple[int, Found | None, int]:
     """Play seeds against a break, until one finds it. Return the break's number, the seed, and how many it took."""
     broken = BREAKS[number]
-    engine, start = Engine([broken.patch]), broken.first + first - 1
-    for took, found in enumerate(seeds_played(engine, range(start, start + _MOST_SEEDS), row=broken.row), 1):
+    engine = Engine([broken.patch])
+    for took, found in enumerate(seeds_played(engine, broken.seeds(_MOST_SEEDS, first), row=broken.row), 1):
         if found.violations:
             return number, found, took
     return number, None, _MOST_SEEDS

@@ -11,13 +11,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tests.simulation.loading import Patch
+from tests.simulation.seeds import REIGNS as _REIGNS
+from tests.simulation.seeds import RICHER as _RICHER
+from tests.simulation.seeds import seeds_of
 
 
 @dataclass(frozen=True, slots=True)
 class Break:
     """What is broken, and what an oracle that looks has to find.
 
-    `row` is a fleet of `fleets/rows.py`, by its words. Without one the fleets are those of the seeds from `first` on.
+    `row` is a fleet of `fleets/rows.py`, by its words. Without one the fleets are those of the seeds from `first`
+    on, or of a `world` of the wider ones.
     """
 
     what: str
@@ -26,12 +30,20 @@ class Break:
     new: str
     row: Mapping[str, float] = field(default_factory=dict)
     first: int = 1
+    world: str = ""
+
+    def seeds(self, number: int, first: int = 1) -> range:
+        """Return so many seeds that may find it, from the `first` one on."""
+        start = self.first + first - 1
+        return seeds_of(self.world, number, first) if self.world else range(start, start + number)
 
     @property
     def patch(self) -> Patch:
         return Patch(f"firecron.{self.module}", self.old, self.new)
 
 
+# Where a break that few seeds find is looked for: the first 200 don't.
+_SELDOM: Final = 201
 # Of nine machines six die, so one time in four all that would ask first are dead.
 _FIRST_ONES_DIE: Final[Mapping[str, int]] = {"machines": 9, "die": 6, "ticks": 1}
 # A tick waits for the lock of a run whose machine has most likely died.
@@ -42,23 +54,23 @@ _BLINKS: Final[Mapping[str, int]] = {"machines": 3, "overruns": 50, "blinks": 1,
 _HEARS_LATE: Final[Mapping[str, float]] = {"machines": 3, "overruns": 64.95, "queues": 1, "grace": 5, "ticks": 1}
 # An operator's cancel arrives when the next tick has the lock.
 _CANCELS_LATE: Final[Mapping[str, float]] = {"machines": 3, "overruns": 70, "queues": 1, "cancels": 1, "ticks": 1}
+# Nearly all machines are replaced just as a job ticks for the first time: those that are left wait for the dead.
+_REPLACED: Final[Mapping[str, int]] = {"machines": 30, "die": 28, "follow_at_once": 28, "is_new": 1, "ticks": 1}
+_FROZEN: Final[Mapping[str, int]] = {"machines": 20, "freeze": 20, "ticks": 8}
 _MOST_DIE: Final[Mapping[str, int]] = {"machines": 30, "die": 29, "ticks": 1}
-
-# Only these worlds have steps, cancelled runs, and ticks at even distances.
-_RICHER: Final = 1_000_000
 
 BREAKS = (
     # --- the record
     Break("a contender doesn't wait for the margin", "lock.record",
-          "return now < self.expiresAt + (margin if self.releasedAt is None else 0)",
+          "return now < self.free_at(margin)",
           "return now < self.expiresAt - 3 * margin"),
     Break("a claimed tick may be claimed again", "lock.record",
           "request.slot <= record.slot:", "request.slot < record.slot:"),
     Break("a pause is not looked at", "lock.record",
           "if is_paused(current.kept, now.server):", "if False:"),
-    Break("a pause ends ten seconds early", "lock.pauses",
+    Break("a pause ends ten seconds early", "lock.fields",
           "self.until is None or now < self.until", "self.until is None or now + 10_000 < self.until"),
-    Break("a pause has no end", "lock.pauses",
+    Break("a pause has no end", "lock.fields",
           "self.until is None or now < self.until", "True"),
     Break("a tick may be claimed early", "lock.record",
           "to_milliseconds(request.slot) > now.server + request.margin:",
@@ -81,15 +93,15 @@ BREAKS = (
     Break("an unlocked lease is renewed", "lock.record",
           "if not now.server < record.expiresAt - margin:", "if False:"),
     # --- the lease and its clock
-    Break("a lease is trusted to its very end and longer", "lock.lease_term",
+    Break("a lease is trusted to its very end and longer", "lock.record",
           "return self.reading.mono + ", "return 3_000 + self.reading.mono + "),
     Break("a lease counts from its reply", "lock.protocol",
-          "Held(decision.record, decision.term, Snapshot(answer.etag, node), snapshot.node)",
+          "Held(decision.record, decision.term, Snapshot(answer.etag, node), decision.before)",
           "Held(decision.record, LeaseTerm(decision.term.expires_at + 4_000, decision.term.reading), "
-          "Snapshot(answer.etag, node), snapshot.node)"),
-    Break("renewals stop", "lock.keeper",
+          "Snapshot(answer.etag, node), decision.before)"),
+    Break("renewals stop", "lock.lease",
           "due = min(lease.renewal_due if renews else lease.ends, limit)", "due = min(lease.ends + 60_000, limit)"),
-    Break("a failed renewal ends the lease's watch", "lock.keeper",
+    Break("a failed renewal ends the lease's watch", "lock.lease",
           "kept.failures += 1", "self.forget(lease)", _BLINKS),
     Break("this machine's wall clock counts", "base.server_clock",
           "server = int(mono + estimate.offset)", "server = int(self._timing.wall())"),
@@ -123,7 +135,7 @@ BREAKS = (
           "return options.reruns and attempt < MOST_CLAIMS", "return options.reruns"),
     Break("missed ticks are dropped", "runs.policy",
           "    for span in reversed(free(record, end)):", "    for span in reversed(free(record, end)[:0]):"),
-    Break("what overlap skipped is caught up", "runs.missing",
+    Break("what overlap skipped is caught up", "runs.policy",
           "(record.expiresAt, record.releasedAt, record.acquiredAt))", "(record.acquiredAt,))"),
     Break("the bookkeeper is silent", "runs.policy",
           "return [unrun(slot, outcome) for slot in slots]", "return []"),
@@ -135,7 +147,7 @@ BREAKS = (
     Break("a run that has ended keeps its place", "runs.lanes",
           "            lane.running.discard(turn)\n            if goes_on", "            if goes_on"),
     Break("a tick that comes behind a run waits for a worker", "scheduler.engine",
-          "self.lanes.line_up(self.runner", "self.submit(self.runner"),
+          "self.lanes.line_up(self.runner", "self.submit(self.runner", first=_SELDOM),
     Break("a tick that waits for a worker forgets the lock", "runs.turn",
           "now - self.came > margin", "False"),
     Break("two turns of a job try at a time", "runs.lanes",
@@ -146,7 +158,7 @@ BREAKS = (
         "        self.has_news = True\n        self._changed.notify_all()",
         "        self.has_news = True",
     ),
-    Break("a worker's wake-up is lost", "base.workers",
+    Break("a worker's wake-up is lost", "base.threads",
           "            self.changed.notify()\n", ""),
     Break("a stop waits for nobody", "scheduler.engine",
           "        self.heartbeat.leave()\n", ""),
@@ -159,7 +171,7 @@ BREAKS = (
           'is_finished = ending.outcome in ("succeeded", "failed", "cancelled", "interrupted")'),
     Break("a failing run is called again once too often", "runs.execution",
           "tries >= self._job.options.retries", "tries > self._job.options.retries"),
-    Break("max_runtime is not looked at", "lock.keeper",
+    Break("max_runtime is not looked at", "lock.lease",
           "limit = math.inf if limit is None else limit", "limit = math.inf"),
     Break("a job that is paused here runs", "jobs.registry",
           " and job.name not in self._paused", ""),
@@ -168,11 +180,11 @@ BREAKS = (
     Break("a catch-up claims its own tick first", "runs.policy",
           "        if late:", "        if late and due is None:"),
     # --- steps, cancelled runs, even distances
-    Break("a recorded step is called again", "runs.steps.protocol",
+    Break("a recorded step is called again", "steps.protocol",
           "if step.record is not None and step.record.is_done:", "if False:", first=_RICHER),
-    Break("a zombie's result is taken for one's own", "lock.step_record",
+    Break("a zombie's result is taken for one's own", "steps.record",
           "if found is None or found.fence < own.fence:", "if found is None:", first=_RICHER),
-    Break("a step in doubt is called", "runs.steps.protocol",
+    Break("a step in doubt is called", "steps.protocol",
           "if step.in_doubt and not step.may_retry:", "if False:", first=_RICHER),
     Break("all ticks share their steps", "runs.execution",
           "self._locks.paths.steps_of(job.name, key)", 'self._locks.paths.steps_of(job.name, "once")', first=_RICHER),
@@ -184,7 +196,133 @@ BREAKS = (
           "cancelled(snapshot.node, holder, fence, now.server, why)",
           "cancelled(snapshot.node, *((snapshot.node or {}).get(key) for key in ('holder', 'fence')), now.server, why)",
           _CANCELS_LATE),
-    Break("ticks at even distances count from a start", "cron.cadence",
+    Break("ticks at even distances count from a start", "cron.schedule",
           "return self.starting + ((instant - self.starting) // self.every + 1) * self.every",
           "return instant + self.every", first=_RICHER),
+    Break("a settled step is not recorded", "steps.protocol",
+          "    step.returned = Returned(result, step.record.started_at)\n    return (yield from",
+          "    step.returned = Returned(result, step.record.started_at)\n    return result\n    return (yield from",
+          first=_RICHER),
+    Break("a step that is let be called again is in doubt again", "steps.steps",
+          'check_in_doubt(self._steps.get(name), name, "retry").may_retry = True',
+          'check_in_doubt(self._steps.get(name), name, "retry").may_retry = False', first=_RICHER),
+    # --- first ticks
+    Break("a tick before RTDB's time is known is nobody's", "scheduler.ticker",
+          "since = now.server - math.ceil(max(0.0, now.mono - added))", "since = now.server", world="first ticks"),
+    Break("a first tick that is too late is dropped without a word", "scheduler.ticker",
+          "report_missed(self._events, job.name, due, f", "(lambda *_: None)(self._events, job.name, due, f",
+          world="first ticks"),
+    Break("newcomers leave the first tick of a job to the dead", "scheduler.engine",
+          "if since is not None and wanted.due is not None and", "if since is None and wanted.due is not None and",
+          _REPLACED),
+    Break("machines that were frozen together beat together", "scheduler.heartbeat",
+          "is_spread = self._started_at is None or", "is_spread = self._started_at is None and", _FROZEN),
+    # --- runs that a later tick cancels, and runs that an operator resumes
+    Break("a tick does not cancel the run before it", "runs.claimer",
+          "if self._ask(job, due, refusal.holder, refusal.fence) is None:", "if True:", world="cancels previous"),
+    Break("a run on its own instance is cancelled without a word to the database", "runs.claimer",
+          "pause = self._ask(job, due, lease.holder, lease.fence)", "pause = None", world="cancels previous"),
+    Break("a tick cancels a run by hand", "runs.claimer",
+          'if refusal.reason != "held" or refusal.unfinished is None:', 'if refusal.reason != "held":',
+          world="cancels previous"),
+    Break("a tick cancels a resumed run", "runs.runner",
+          "if run.is_of_its_tick and run.slot is not None", "if run.slot is not None", world="cancels previous"),
+    Break("a tick that another machine has run is skipped", "runs.claimer",
+          "newest = self._newest_claimed(job) if was_held else None", "newest = None", world="cancels previous"),
+    Break("a tick that has succeeded is resumed", "runs.policy",
+          'if seen.outcome == "succeeded":', "if False:", world="resumes"),
+    Break("a tick that never ran is resumed", "runs.policy",
+          "if entry is None and not is_unfinished:", "if False:", world="resumes"),
+    Break("a failed tick is not resumed", "runs.policy",
+          'if seen.outcome == "malformed":', 'if seen.outcome in ("malformed", "failed"):', world="resumes"),
+    Break("a resumed run has the number of the run before", "runs.policy",
+          "return Resumed(key, last + 1)", "return Resumed(key, last)", world="resumes"),
+    Break("a resumed tick does its steps anew", "runs.claimer",
+          "return self.resumed is None and (", "return self.resumed is not None or (", world="resumes"),
+    # --- locks beside the jobs
+    Break("a block's lock is not renewed", "lock.service",
+          "return Hold(self.contender, *self._asked(name, ttl, wait, hold_at_least, fenced=fenced, renews=True))",
+          "return Hold(self.contender, *self._asked(name, ttl, wait, hold_at_least, fenced=fenced))", world="locks"),
+    Break("a refused function is called", "lock.blocks",
+          "        if isinstance(lease, Refusal):\n            return lease\n        result = fn()",
+          "        result = fn()", world="locks"),
+    Break("what was done once and for all is done again", "steps.once",
+          "return once.look() or once.record(answer", "return once.record(answer", world="locks"),
+    Break("a lock that is left is held until it expires", "lock.blocks",
+          "            self._leave().release()\n", "            self._leave()\n", world="locks"),
+    Break("a plain lock is free in the middle of its lease", "lock.record",
+          "return now < self.free_at(margin)",
+          "return now < self.expiresAt - (3 * margin if self.slot is None and self.releasedAt is None else 0)",
+          world="locks"),
+    # --- roles, jobs that come and go, and a second start
+    Break("a role is not looked at", "jobs.registry",
+          "return job.options.role is None or job.options.role in self._roles", "return True", world="comes and goes"),
+    Break("a removed job runs on", "jobs.registry",
+          "        with self._lock:\n            self._jobs.pop(name, None)\n            self._paused.discard(name)\n"
+          "        self._control.remove(name)\n", "", world="comes and goes"),
+    Break("a second start plans nothing", "scheduler.ticker",
+          "self._unplanned = [(job, self._timing.mono()) for job in self._jobs.values()]", "self._unplanned = []",
+          world="comes and goes"),
+    Break("a job that was removed is never planned again", "scheduler.ticker",
+          "            self._jobs.pop(name, None)\n", "", world="comes and goes"),
+    # --- clocks that are wrong by nearly the margin
+    Break("a contender waits for no margin", "lock.record",
+          "return now < self.free_at(margin)", "return now < self.expiresAt",
+          world="skewed clocks"),
+    Break("a holder trusts its lease to the very end", "lock.record",
+          "return self.reading.mono + span - max(margin, wrong)", "return self.reading.mono + span",
+          world="skewed clocks"),
+    # --- lines, zones, and windows
+    Break("a fixed line runs in both passes", "cron.zoned_line",
+          "            elif self._line.is_wildcard:\n", "            elif second > start:\n", world="zones"),
+    Break("a wildcard line runs in the first pass only", "cron.zoned_line",
+          "if self._line.is_wildcard and second > start:", "if False:", world="zones"),
+    Break("what a forward jump skips is dropped", "cron.zoned_line",
+          "if not self._line.is_wildcard and first - second <= _LONGEST_GAP:", "if False:", world="zones"),
+    Break("what is missed is caught up however old it is", "runs.policy",
+          "oldest = max(span.start, now - options.catch_up_window)", "oldest = span.start", world="window"),
+    Break("the window is far too short", "runs.policy",
+          "oldest = max(span.start, now - options.catch_up_window)",
+          "oldest = max(span.start, now - options.catch_up_window // 10)", world="window"),
+    # --- counters, watches, and fleets that were frozen together
+    Break("a counter that is no number ends the beat", "scheduler.heartbeat",
+          'ticket = answered[here], number(answered.get(f"{group}/beats"))',
+          'ticket = answered[here], int(str(answered.get(f"{group}/beats", 0)))', world="counter"),
+    Break("a refused watch is asked for again and again", "lock.waiting",
+          "longest = _LONGEST_PAUSE if isinstance(error, Denied) else _FIRST_PAUSE * 2.0 ** min(failures, 16)",
+          "longest = _FIRST_PAUSE", world="no watches"),
+    Break("whoever hears nothing does not ask", "runs.claimer",
+          "0.5 + 4.5 * self._chance()", "900.0", world="no watches"),
+    Break("a counter that is set too high misleads", "base.tickets",
+          "return min(self.sizes) if", "return max(self.sizes) if", world="counter"),
+    # --- leaders whose bodies do more than heed their end
+    Break("a leader that raises forgets that it was told to stay away", "leaders.candidate",
+          "            self.stay_away(told.away_for)\n",
+          "            self.stay_away(told.away_for if ended.outcome != 'failed' else 0)\n", first=_REIGNS),
+    Break("a leader that is resumed here stands at once", "leaders.candidate",
+          "            self._is_over, self._following = False, None\n",
+          "            self._is_over, self._following, self._due = False, None, 0.0\n", first=_REIGNS),
+    Break("a leader whose body returns stands again at once", "leaders.candidate",
+          "            self._returns += 1\n", "            self._returns = 0\n", first=_REIGNS),
+    Break("a term that is told to end forgives failures", "leaders.candidate",
+          "        if ended.took >= GOOD_TERM:\n", "        if told or ended.took >= GOOD_TERM:\n", first=_REIGNS),
+    Break("a leader that was cancelled stands again at once", "leaders.candidate",
+          "AWAY = 30_000", "AWAY = 0", first=_REIGNS),
+    Break("max_term is no limit", "leaders.candidate",
+          "max_runtime=election.max_term,", "max_runtime=None,", first=_REIGNS),
+    Break("an async body is not cancelled with its term", "leaders.leaders",
+          "        elif (body := self._body) is not None:\n            body.cancel()",
+          "        elif (body := self._body) is not None:\n            pass", first=_REIGNS),
+    Break("a term is released when it is told to end", "leaders.candidate",
+          "        tenure.term.stopping.set()\n",
+          "        tenure.term.stopping.set()\n        tenure.lease.release(outcome=outcome)\n", first=_REIGNS),
+    Break("a leader doesn't read that it is paused", "leaders.candidate",
+          "            lease.when_renewed(self._look_for_pause)\n", "", first=_REIGNS),
+    Break("a resume here starts a second thread", "leaders.leaders",
+          "            if self._thread is None:\n", "            if True:\n", first=_REIGNS),
+    Break("followers ask after a minute", "leaders.following",
+          "LONGEST, SHORTEST, FAR = 5.0,", "LONGEST, SHORTEST, FAR = 50.0,", first=_REIGNS),
+    Break("a lock is free without a margin after its end", "lock.record",
+          "now < self.free_at(margin)", "now < self.expiresAt", first=_REIGNS),
+    Break("a lease is trusted to its end", "lock.record", "- max(margin, wrong)", "", first=_REIGNS),
 )  # fmt: skip

@@ -10,7 +10,7 @@ from tests.simulation.world import NAME, World
 
 from firecron import Run, distributed_cron
 from firecron.base.instants import to_text
-from firecron.jobs.result import Result
+from firecron.jobs.registry import Result
 from firecron.lock.refusal import Refusal
 
 

@@ -21,13 +21,11 @@ from greenlet import getcurrent, greenlet
 from firecron.base.clocks import Deadline
 from firecron.base.tickets import Tickets, place_of_tick
 from firecron.errors import Unavailable
-from firecron.lock.candidate import Candidate
-from firecron.lock.election import Election
-from firecron.lock.hearing import Heard
-from firecron.lock.kinds import LEADER
+from firecron.leaders.candidate import Candidate, Tenure
+from firecron.leaders.term import Election
+from firecron.lock.fields import LEADER
 from firecron.lock.service import LockService
-from firecron.lock.streams import Follow
-from firecron.lock.tenure import Tenure
+from firecron.lock.waiting import Follow, Heard
 from firecron.settings import load
 from firecron.store import Snapshot
 from firecron.testing import FakeTiming, MemoryStore

@@ -16,7 +16,7 @@ from firecron import FireCron
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event
 from firecron.jobs.job import Job
-from firecron.jobs.result import Result
+from firecron.jobs.registry import Result
 from firecron.lock.lease import Lease
 from firecron.lock.refusal import Refusal
 from firecron.runs.claimer import Claimed

@@ -8,10 +8,9 @@ from tests.simulation.instance import Instance
 from tests.simulation.tasks import Task
 
 from firecron import Term
-from firecron.lock.candidate import Candidate
-from firecron.lock.election import Election
-from firecron.lock.tenure import Tenure
-from firecron.lock.terms import Terms
+from firecron.leaders.candidate import Candidate, Tenure
+from firecron.leaders.loop import Terms
+from firecron.leaders.term import Election
 
 FEED = "price-feed"
 # Milliseconds between two looks at who believes to lead.

@@ -23,7 +23,7 @@ from importlib.abc import MetaPathFinder
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from tests.simulation.stand_ins import MODULES
+from tests.simulation.stand_ins import MODULES, NO_SIGNALS
 
 import firecron
 
@@ -32,7 +32,19 @@ ROOT = Path(__file__).parents[2]
 _FLEETS = "tests.simulation.fleets"
 _AFRESH = ("firecron", _FLEETS)
 # Rooms that no instance of the fleet uses: doors for people, for the web and for metrics.
-_LEFT_OUT = ("cli", "demo", "triggers", "otel", "logging", "cloud_logging", "sentry", "pings", "page", "__main__")
+_LEFT_OUT = (
+    "cli",
+    "demo",
+    "triggers",
+    "otel",
+    "logging",
+    "cloud_logging",
+    "outbox",
+    "sentry",
+    "pings",
+    "page",
+    "__main__",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +81,9 @@ class Engine:
         """Have this engine's modules in `sys.modules`. Yields the module `fleets.play`."""
         before = _taken_out()
         sys.modules.update(self._modules)
+        # Nobody presses Ctrl-C on a machine, and it leaves this process's handlers alone. Imported inside a function.
+        signals = sys.modules["signal"]
+        sys.modules["signal"] = NO_SIGNALS
         # Another test of this process may have configured Django, whose connections know nothing of greenlets.
         django = sys.modules.pop("django.db", None)
         try:
@@ -76,6 +91,7 @@ class Engine:
         finally:
             _taken_out()
             sys.modules.update(before)
+            sys.modules["signal"] = signals
             if django is not None:
                 sys.modules["django.db"] = django
 

@@ -12,6 +12,7 @@ import concurrent.futures
 import os
 import random
 import secrets
+import signal
 import time
 from collections.abc import Callable, Coroutine
 from types import ModuleType
@@ -116,6 +117,7 @@ def _run_coroutine(main: Coroutine[object, object, T]) -> T:
     return run(main)
 
 
+NO_SIGNALS = StandIn(signal, getsignal=lambda number: None)
 MODULES: dict[str, ModuleType] = {
     "threading": threads,
     "time": StandIn(

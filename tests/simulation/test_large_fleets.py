@@ -82,6 +82,18 @@ def test_a_half_that_freezes_costs_no_tick(world: ModuleType) -> None:
     assert all(lag <= SURVIVOR for _, lag in ticks_of(world, world.Row(SIZE, freeze=SIZE // 2, ticks=4)))
 
 
+def test_fleets_that_were_frozen_together_do_not_stay_in_step(world: ModuleType) -> None:
+    """A host's pause delays all beats. Some minutes later a dozen ask for a tick again."""
+    played, ticks = world.play_row(world.Row(20, freeze=20, ticks=7), 1)
+    assert played.violations == ()
+    assert [tick.askers <= 15 for tick in ticks[-2:]] == [True, True]
+
+
+def test_newcomers_run_the_first_tick_of_a_job_whose_machines_have_died(world: ModuleType) -> None:
+    """Their beats hide from those that are left that nearly all are new. The tick was there before, so they ask."""
+    assert all(lag <= 2 for _, lag in ticks_of(world, world.Row(SIZE, die=28, follow_at_once=28, is_new=1, ticks=1), 2))
+
+
 def test_instances_without_a_free_worker_are_not_counted_on(world: ModuleType) -> None:
     """They take no tickets, so a tick doesn't wait for them: it starts within half a minute, and soon at once."""
     (_, first), *later = ticks_of(world, world.Row(SIZE, busy=SIZE - 5, ticks=3))

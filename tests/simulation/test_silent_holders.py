@@ -9,7 +9,7 @@ from tests.simulation.fleet import Fleet
 from tests.simulation.instance import Instance
 from tests.simulation.world import NAME, START, slot
 
-from firecron import FireCron, Refusal, Result
+from firecron import FireCron, Lease, Refusal, Result
 from firecron.base.instants import to_datetime, to_milliseconds
 from firecron.lock.record import LockRecord
 from firecron.runs.policy import Claim, between
@@ -123,6 +123,22 @@ def test_an_instance_that_wakes_is_silent_no_more() -> None:
     fleet.world.at(45, lambda: holder.freeze(210))
     fleet.world.until(500)
     assert [event.fields["slot"] for event in other.said("run.missed")] == [slot(180), slot(240)]
+
+
+def test_a_holder_that_was_cut_off_and_is_back_is_silent_until_the_next_look() -> None:
+    """Its ticks until then are called missed in the log of the others, by what they know; the history has them as
+    skipped, because the holder has released the lock since.
+    """
+    fleet, holder, other = started()
+    fleet.world.at(45, lambda: setattr(holder.network, "is_down", True))
+    fleet.world.at(200, lambda: setattr(holder.network, "is_down", False))
+    (lease,) = holder.locks.contender.keeper.leases()
+    assert isinstance(lease, Lease)
+    fleet.world.at(410, lambda: lease.release(outcome="succeeded", finished=slot(), tick=slot()))
+    fleet.world.until(430)
+    assert [event.fields["slot"] for event in other.said("run.missed")] == [slot(180), slot(240)]
+    skipped = {slot(seconds): "skipped" for seconds in range(60, 361, 60)}
+    assert fleet.world.outcomes() == {**skipped, slot(420): "succeeded"}
 
 
 @pytest.mark.parametrize("catch_up", ["skip", "all"])

@@ -149,6 +149,9 @@ class Clock:
     def wall(self) -> float:
         return self._world.wall() + self._error
 
+    def suspended(self) -> float:
+        return 0.0
+
     def step_wall(self, seconds: float) -> None:
         """Set the wall clock forward or back."""
         self._error += seconds * 1000

@@ -8,6 +8,7 @@ from pathlib import Path
 
 RULES = Path(__file__).parents[2] / "emulator" / "database.rules.json"
 OVERRIDE: Mapping[str, object] = {"uid": "firecron"}
+READER: Mapping[str, object] = {"uid": "firecron-reader"}
 
 # Nine o'clock, and the server's time in all of them.
 NOW = 1_794_992_400_000

@@ -18,6 +18,7 @@ from tests.stores.least_privilege import (
     ORIGINAL,
     OVERRIDE,
     RAN,
+    READER,
     RELEASED,
     RUNNING,
     TAKEN,
@@ -53,6 +54,7 @@ from tests.stores.least_privilege_values import (
     RUN,
     SHARED,
     STEP,
+    TEXTS,
     TICK,
     a_day_ahead,
     beside_of,
@@ -73,6 +75,8 @@ OF_STRANGERS = (
     "forget a job",
 )
 STRANGERS = {"nobody": None, "another user": {"uid": "somebody"}, "a user without a uid": {"admin": True}}
+SECOND_SLOT = {"slot": RUNNING["slot"]}
+FENCED = without(RELEASED, "slot", "outcome")
 
 
 FORBIDDEN = [
@@ -91,8 +95,22 @@ FORBIDDEN = [
     # 1. kinds
     put("a kind vanishes", without({**LED, "fence": NOW + 1}, "kind"), {**LED, "expiresAt": NOW}),
     patch("a kind becomes another", {"kind": "once"}, LED),
-    patch("a kind is no word", {"kind": 7}),
+    patch("a kind of what is done once is taken away", {"kind": None}, {**LED, "kind": "once"}),
+    patch("a kind becomes another in place of none", {"kind": "leader"}, {**FENCED, "kind": "junk"}),
+    put("a kind is no word", {**LED, "kind": 7}),
+    *(put(f"a kind is {kind}", {**LED, "kind": kind}) for kind in ("junk", "leaders", "a leader", "")),
     put("a leader has a slot", {**CLAIMED, "kind": "leader"}),
+    *(patch(f"what is {kind} gets a slot", SECOND_SLOT, {**LED, "kind": kind}) for kind in ("leader", "once", "junk")),
+    patch("a job gets a kind", {"kind": "leader"}, RUNNING),
+    patch("a released lock gets a kind", {"kind": "leader"}, FENCED),
+    patch("a name without a node gets a kind", {"kind": "leader"}),
+    put("a leader takes the name of a job that was run by hand", {**LED, "fence": NOW}, without(RELEASED, "slot")),
+    put("a leader takes a job's node as it is", {**FENCED, **LED, **SECOND_SLOT}, {**FENCED, **SECOND_SLOT}),
+    put("a slot makes way for a kind", {**LED, "fence": NOW}, without(RELEASED, "outcome")),
+    put("a slot and a kind go together", without(RUNNING, "slot", "unfinished"), {**RUNNING, "kind": "leader"}),
+    # 1. ticks that nobody has claimed
+    put("an unfinished tick after the slot", {**CLAIMED, "unfinished": "2026-11-18T09:00:01Z"}),
+    put("an unfinished tick without a slot", {**TAKEN, "fence": NOW, "unfinished": OLDER}),
     # 2. the same acquisition
     patch("a cancel names a higher fence", {"cancel": NOW - 9_999}, RUNNING),
     patch("a cancel names a lower fence", {"cancel": NOW - 10_001}, RUNNING),
@@ -182,7 +200,7 @@ FORBIDDEN = [
         for name, value in (
             ("act", 7),
             ("act", "a" * 51),
-            ("name", "my job"),
+            ("name", "a" * 101),
             ("name", f"{LONGEST}j"),
             ("who", 7),
             ("who", "w" * 201),
@@ -248,6 +266,10 @@ FORBIDDEN = [
         for value in (least - 1, greatest + 1)
     ),
     *a_day_ahead(1),
+    *(
+        patch(f"too long a {name} in {path}", {**node, name: "x" * 1_001}, path=path, beside=beside_of(path))
+        for path, node, name in TEXTS
+    ),
     put("a fence that leaps", {**CLAIMED, "fence": NOW + 60_002}, {**RELEASED, "fence": NOW + 60_000}),
     put(
         "a run's fence that is beyond the lock's",
@@ -278,8 +300,24 @@ FORBIDDEN = [
         path=STEP,
         beside={"cron-locks/job": {**RUNNING, "fence": "1"}},
     ),
-    put("a result that is too long", {**DID, "result": "x" * 65_537}, path=STEP, beside=LOCKED),
+    put("a result that is too long", {**DID, "result": "1" * 65_537}, path=STEP, beside=LOCKED),
     put("a result that is no text", {**DID, "result": 1}, path=STEP, beside=LOCKED),
+    *(
+        put(f"a result that is {text!r}, and no JSON", {**DID, "result": text}, path=STEP, beside=LOCKED)
+        for text in ("", "done", " 1", "nulls", "trues", "x[]", "None")
+    ),
+    *(
+        delete(f"what was done once is deleted: {text}", {**DID, "result": text}, "cron-steps/job/once/done")
+        for text in ('{"charge":1}', "[]", '""', "-1", "7", "true", "false", "null")
+    ),
+    patch(
+        "a step that nobody can read is deleted alone",
+        {"a": None},
+        {"a": {**DID, "result": "x"}, "b": DID},
+        TICK,
+        LOCKED,
+    ),
+    put("what nobody can read is replaced without the lock", DID, {**DID, "result": "x"}, "cron-steps/job/once/done"),
     put("an attempt that is a text", {**DID, "attempt": "1"}, path=STEP, beside=LOCKED),
     put("an instance that is a number", {**DID, "instance": 1}, path=STEP, beside=LOCKED),
     put("a step done at a text", {**DID, "doneAt": "1"}, path=STEP, beside=LOCKED),
@@ -321,10 +359,16 @@ FORBIDDEN = [
     ),
     delete("delete all runs of a job", {RUN[-20:]: RAN}, "cron-runs/job"),
     # other people
+    Row("a reader reads everything", "GET", path="", auth=READER),
     *(
         Row(f"{who}: {row}", row.method, row.body, row.before, row.path, auth, beside=row.beside)
         for who, auth in STRANGERS.items()
         for row in LEGAL
-        if row.title in OF_STRANGERS or row.method == "GET"
+        if row.title in OF_STRANGERS or (row.method == "GET" and row.auth == OVERRIDE)
+    ),
+    *(
+        Row(f"a reader: {row}", row.method, row.body, row.before, row.path, READER, beside=row.beside)
+        for row in LEGAL
+        if row.title in OF_STRANGERS
     ),
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.stores.least_privilege import (
     BEAT,
     CALLED,
@@ -18,6 +20,7 @@ from tests.stores.least_privilege import (
     ORIGINAL,
     OVERRIDE,
     RAN,
+    READER,
     RELEASED,
     RUNNING,
     STAMP,
@@ -47,6 +50,7 @@ from tests.stores.least_privilege_values import (
     INSTANCE,
     LENGTHS,
     LONGEST,
+    LONGEST_TEXT,
     MINUTE,
     MISSED,
     OLDER,
@@ -58,6 +62,7 @@ from tests.stores.least_privilege_values import (
     RUN,
     SHARED,
     STEP,
+    TEXTS,
     TICK,
     a_day_ahead,
     beside_of,
@@ -95,6 +100,9 @@ TYPED: Node = {name: {"by": "Ann"} for name in ("cancel", "cancelWhy", "failures
 WORDS: Node = {"cancel": "please", "cancelWhy": 7, "failures": "many", "renews": "never"}
 SUCCEEDED: Node = {**ENDED, "releasedAt": NOW, "expiresAt": NOW}
 NEWER = {"succeededSlot": RUNNING["slot"]}
+# What rules could let happen that looked at one of the two fields only.
+BOTH: Node = {**RUNNING, "kind": "leader"}
+ONCE = "cron-steps/job/once/done"
 
 
 LEGAL = [
@@ -181,9 +189,9 @@ LEGAL = [
     put("record an act", DONE, path=ACT),
     put("record an act without a reason", without(DONE, "why"), path=ACT),
     put("record an act on a name of 100 characters", {**DONE, "name": LONGEST}, path=ACT),
+    put("record that a key was forgotten that can name no job", {**DONE, "act": "forget", "name": "a b<b>"}, path=ACT),
     patch("record an act and prune", {ACT[-31:]: DONE, OLD_ACT: None}, {OLD_ACT: DONE}, "cron-acts"),
     delete("prune an act", DONE, ACT),
-    get("read the acts", "cron-acts"),
     patch("resume a job", {"paused": None}, {**RELEASED, "paused": True}),
     patch("resume what was only paused", {"paused": None}, {"paused": True}),
     patch("unlock", {"expiresAt": 0}, RUNNING),
@@ -191,14 +199,17 @@ LEGAL = [
     put("record a run", RAN, path=RUN),
     put("record a tick that did not run", UNRUN, path=RUN),
     put("record a run in place of a lower fence", {**RAN, "note": "x"}, UNRUN, path=RUN),
-    put("record a run with the longest note", {**RAN, "note": "\U0001f4ec" * 500}, path=RUN),
+    *(
+        put(f"record a run with the longest {name}", {**RAN, name: "\U0001f4ec" * 500}, path=RUN)
+        for name in ("error", "note")
+    ),
     patch("remark something beside a note of another kind", {"note": 7, "remark": 1}, {**RAN, "note": 7}, RUN),
     put("record a run by hand", without(RAN, "slot"), path=f"{RUN}-manual-a1b2c3"),
     patch("prune", {RUN[-20:]: None, "stray": None}, {RUN[-20:]: RAN, "stray": 1, "kept": 2}, "cron-runs/job"),
     # the steps
     put("record a step of a tick", DID, path=STEP, beside=LOCKED),
     put("record a step of a run by hand", DID, path=f"{TICK}-manual-a1b2c3/charge 42", beside=LOCKED),
-    put("record a lock's own work", DID, path="cron-steps/job/once/done", beside=LOCKED),
+    put("record a lock's own work", DID, path=ONCE, beside=LOCKED),
     put("record a step with a name of any text", DID, path=f"{TICK}/größe ✓", beside=LOCKED),
     put(
         "record a step of a job with a name of 100 characters",
@@ -212,7 +223,15 @@ LEGAL = [
     put("replace what a zombie has recorded", DID, {**DID, "fence": NOW - 10_001}, STEP, beside=LOCKED),
     put("record a step without what is for people", without(DID, "attempt", "instance"), path=STEP, beside=LOCKED),
     put("record a step after the expiry", DID, path=STEP, beside={"cron-locks/job": {**RUNNING, "expiresAt": 1}}),
-    put("record the longest result", {**DID, "result": "x" * 65_536}, path=STEP, beside=LOCKED),
+    put("record the longest result", {**DID, "result": f'"{"x" * 65_534}"'}, path=STEP, beside=LOCKED),
+    *(
+        put(f"record the result {text}", {**DID, "result": text}, path=STEP, beside=LOCKED)
+        for text in ("[]", "{}", '""', "-1", "0.5", "true", "false", "null", "NaN", "Infinity", '"a\u2028b"')
+    ),
+    *(
+        delete(f"delete what {why}, so that it is done again", {**DID, "result": result}, ONCE)
+        for why, result in (("nobody can read", "done"), ("is no text", 7), ("has no result", None))
+    ),
     patch(
         "prune steps with their entry",
         {RUN: None, STEP.rpartition("/")[0]: None},
@@ -316,7 +335,30 @@ LEGAL = [
     put("change a wrong count's outcome", {**UNRUN, "count": -1, "outcome": "skipped"}, {**UNRUN, "count": -1}, RUN),
     put("change a run under a wrong key", {**RAN, "outcome": "lost"}, RAN, "cron-runs/job/9999"),
     patch("beat with wrong numbers", {**WRONG_BEAT, "seenAt": STAMP}, WRONG_BEAT, INSTANCE),
+    *(
+        patch(f"renew beside too long a {name}", {"expiresAt": NOW + 60_000}, {**HELD, name: "x" * 1_001})
+        for name in ("holder", "instance", "instanceId", "outcome")
+    ),
+    patch("remove a kind beside a slot", {"kind": None}, BOTH),
+    patch("remove a slot beside a kind", {"slot": None}, BOTH),
+    patch("remove a kind that is none", {"kind": None}, {**RELEASED, "kind": "junk"}),
+    put("renew beside a kind and a slot", {**BOTH, "expiresAt": NOW + 60_000}, BOTH),
+    # texts
+    *(
+        patch(f"the longest {name} in {path}", {**node, name: "x" * LONGEST_TEXT}, path=path, beside=beside_of(path))
+        for path, node, name in TEXTS
+    ),
+    *(
+        patch(f"leave too long a {name} in {path}", {"remark": 1}, {**node, name: "x" * (LONGEST_TEXT + 1)}, path)
+        for path, node, name in TEXTS
+        if path == RUN
+    ),
+    patch("beat with too long a name", {"seenAt": STAMP}, {**BEAT, "instanceId": "x" * 1_001}, INSTANCE),
     # reading
-    *(get(f"read {path}", path) for path in ("cron-locks", "cron-locks/job", "cron-runs/job", TICK, *SHARED)),
+    *(
+        replace(get(f"read {path} as {auth['uid']}", path), auth=auth)
+        for auth in (OVERRIDE, READER)
+        for path in ("cron-locks", "cron-locks/job", "cron-runs/job", "cron-acts", TICK, *SHARED)
+    ),
 ]
-assert all(row.auth == OVERRIDE for row in LEGAL), "what is legal is so for one user"
+assert all(row.auth == OVERRIDE or (row.auth == READER and row.method == "GET") for row in LEGAL), "a reader reads"

@@ -107,6 +107,14 @@ BOUNDS: list[tuple[str, Node, str, int, int]] = [
     (ENTRY, DECLARED, "since", 0, NOW),
     (ENTRY, EVERY, "every", 1, 31_622_400),
 ]
+# Each text of people and machines that firecron writes into a lock, a run, a step or a beat, with the longest.
+TEXTS: list[tuple[str, Node, str]] = [
+    *(("cron-locks/job", CLAIMED, name) for name in ("holder", "instance", "instanceId", "outcome")),
+    *((RUN, RAN, name) for name in ("error", "instance", "instanceId", "note", "outcome", "recordedBy", "trigger")),
+    (STEP, DID, "instance"),
+    (INSTANCE, BEAT, "instanceId"),
+]
+LONGEST_TEXT = 1_000
 GOOD_SLOT = str(CLAIMED["slot"])
 IMPOSSIBLE = ["2024-02-30T09:00:00Z", "2025-02-29T09:00:00Z", "2026-06-31T09:00:00Z", "2026-13-01T09:00:00Z"]
 MISSED = ("missedAfter", "missedUntil")
@@ -117,7 +125,7 @@ def a_day_ahead(later: int) -> Iterator[Row]:
     """Instants that are a day ahead, and so much later. All of them in one place, and each place once: the rules of the
     others say the same in the same words, of which `rule_mutants` changes the first.
     """
-    first, *others = "missedAfter", "missedUntil", "slot", "unfinished"
+    first, *others = "missedAfter", "missedUntil", "slot"
     for name, texts in ((first, INSTANTS), *((name, INSTANTS[:1]) for name in others)):
         for text in texts:
             now = to_milliseconds(text) - DAY - later

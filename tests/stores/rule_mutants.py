@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rtdb_emulator.rules import Rules
-from rtdb_emulator.rules.document import read
+from rtdb_emulator.rules.authorize import RuleNode, build
+from rtdb_emulator.rules.document import Text, read
 from rtdb_emulator.rules.evaluate import Rule, compiled
 from rtdb_emulator.rules.grammar import parse_expression
-from rtdb_emulator.rules.schema import RuleNode, build
-from rtdb_emulator.rules.show import show
-from rtdb_emulator.rules.source import Text
-from rtdb_emulator.rules.syntax import Call, Chain, Choice, Expression, Literal, Member, Unary
+from rtdb_emulator.rules.syntax import Call, Chain, Choice, Expression, Literal, Member, Unary, show
 
 TRUE = Literal(True, 0)
 TESTS = frozenset({"beginsWith", "exists", "hasChild", "hasChildren", "isBoolean", "isNumber", "isString", "matches"})

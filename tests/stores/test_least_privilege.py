@@ -31,11 +31,11 @@ from tests.stores.least_privilege_values import DAY
 from tests.stores.rule_mutants import Mutant, mutants
 from tests.stores.rule_questions import question
 
-from firecron.jobs.groups import group_fields
-from firecron.lock.pauses import PAUSE_FIELDS
+from firecron.jobs.catalogue import group_fields
+from firecron.lock.fields import PAUSE_FIELDS
 from firecron.lock.record import LOCK_FIELDS
-from firecron.lock.step_record import StepRecord
 from firecron.runs.entry import Entry
+from firecron.steps.record import StepRecord
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator.rules import Rules

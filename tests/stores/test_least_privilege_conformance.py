@@ -10,7 +10,7 @@ from tests.emulator.conftest import MakeApp
 from tests.stores.least_privilege import OVERRIDE, RULES
 
 from firecron.base.clocks import Timing
-from firecron.cli.commands.rules import adapted, shipped
+from firecron.cli.commands.doctor import adapted, shipped
 from firecron.lock.service import LockService
 from firecron.settings import Settings
 from firecron.testing import LockConformance

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from tests.emulator.conftest import MakeApp
@@ -14,14 +15,15 @@ from firecron import FireCron, Run, distributed_cron
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event
 from firecron.errors import LeaseLost
-from firecron.lock.lease import Lease
+from firecron.lock.fields import LEADER
+from firecron.lock.lease import Lease, write_under
 from firecron.lock.protocol import ABSENT
 from firecron.lock.refusal import Refusal
 from firecron.lock.service import LockService
-from firecron.lock.step_protocol import recording
-from firecron.lock.step_record import StepRecord
-from firecron.lock.writing import write_under
+from firecron.ops.operator import Operator
 from firecron.settings import load
+from firecron.steps.protocol import recording
+from firecron.steps.record import StepRecord
 from firecron.testing import FakeClock
 from firecron.testing.rehearsal import Inline
 from rtdb_emulator import Emulator
@@ -231,6 +233,54 @@ def test_a_life_under_the_rules(rtdb: Rtdb, make_app: MakeApp, make_service: Mak
     ]
     assert strange == []
     assert not [event for event in fleet.events if event.level >= logging.ERROR]
+
+
+@pytest.mark.usefixtures("loser_sends")
+def test_leaders_once_and_operators_under_the_rules(rtdb: Rtdb, make_service: MakeService, clock: FakeClock) -> None:
+    """Terms that are renewed, paused, cancelled and unlocked, work that is done once with every kind of result, and a
+    run that is interrupted, paused and cancelled: all pass the rules, and a job is told whose name it asks for.
+    """
+    one, other = make_service(), make_service()
+    operator = Operator(other, clock)
+
+    def take(name: str, kind: str | None = None, slot: str | None = None) -> Lease | Refusal:
+        bid = one.contender.bid(name, TTL, fenced=True, renews=True, kind=kind, slot=slot)
+        return one.contender.try_once(bid)
+
+    for end in ("released", "cancelled", "unlocked"):
+        term = taken(take("lead", LEADER))
+        operator.pause("lead", "a drill", clock.time + timedelta(minutes=5))
+        clock.advance(20)
+        assert term.renew()
+        operator.resume("lead")
+        if end == "cancelled":
+            assert operator.cancel(operator.look("lead"), "go")
+        if end == "unlocked":
+            assert operator.unlock(operator.look("lead"))
+        assert term.renew() is (end != "unlocked")
+        assert bool(term.cancelled) is (end == "cancelled")
+        term.release(outcome="succeeded")
+        clock.advance(1)
+    assert reason(take("lead", slot="2026-11-18T09:00:00Z")) == "malformed"
+
+    values: list[object] = [None, True, False, 0, -1.5, "é\u2028", "", [], {"a": [None]}]
+    for number, value in enumerate(values):
+        work = partial(lambda result: result, value)
+        assert [service.once(f"work-{number}", work).result for service in (one, other)] == [value] * 2
+
+    slots = "2026-11-18T08:59:00Z", "2026-11-18T09:00:00Z"
+    run = taken(take("job", slot=slots[0]))
+    operator.pause("job", until=clock.time + timedelta(seconds=30))
+    clock.advance(1)
+    assert run.renew()
+    assert run.release(outcome="interrupted", tick=slots[0])
+    clock.advance(61)
+    run = taken(take("job", slot=slots[1]))
+    assert operator.cancel(operator.look("job"), "why")
+    assert run.renew()
+    assert run.cancelled
+    assert run.release(outcome="cancelled", finished=slots[1], tick=slots[1])
+    assert rtdb.get(f"{PATH}/slot") == slots[1]
 
 
 def test_a_uid_that_is_set_is_firecrons_alone(rtdb: Rtdb, make_app: MakeApp, clock: FakeClock) -> None:

@@ -18,6 +18,7 @@ from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import Credential
 from firecron.settings import load
+from firecron.store import Store
 from firecron.testing import FakeTiming
 from firecron.testing.conformance.kit import real_clock
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -66,9 +67,25 @@ def failing(error: type[Exception]) -> Callable[[], None]:
 
 
 def make_service(rtdb: Rtdb, timing: FakeTiming, find: Callable[[], Credential]) -> LockService:
+    """A service that gives a slow machine the time for what has to succeed."""
     target = Target(rtdb.emulator.url, {"ns": rtdb.namespace}, find)
-    settings = load(request_timeout=0.3, acquire_timeout=1, release_timeout=1, clock_drift=1e-6, clock_interval=86_400)
-    return LockService(settings=settings, store=RtdbStore(lambda: target, timing), timing=timing)
+    return service_of(RtdbStore(lambda: target, timing), timing, request_timeout=30, timeout=30)
+
+
+def hasty(service: LockService, timing: FakeTiming) -> LockService:
+    """A service of the same store, for what can't succeed."""
+    return service_of(service.store, timing, request_timeout=0.3, timeout=1)
+
+
+def service_of(store: Store, timing: FakeTiming, *, request_timeout: float, timeout: float) -> LockService:
+    settings = load(
+        request_timeout=request_timeout,
+        acquire_timeout=timeout,
+        release_timeout=timeout,
+        clock_drift=1e-6,
+        clock_interval=86_400,
+    )
+    return LockService(settings=settings, store=store, timing=timing)
 
 
 @pytest.fixture
@@ -104,7 +121,7 @@ def test_a_credential_that_fails(
     """Credentials that don't do are denied, an endpoint out of reach is unavailable, and neither sends a thing."""
     credential = FakeCredential(*([failing(error)] * 20 if when == "refreshed" else []))
     service = make_service(rtdb, timing, failing_find(error) if when == "found" else lambda: credential)
-    answer = service.acquire(NAME, 60)
+    answer = hasty(service, timing).acquire(NAME, 60)
     assert isinstance(answer, Refusal)
     assert answer.reason == reason
     assert MESSAGE in answer.message
@@ -130,7 +147,7 @@ def test_a_credential_that_works_again(rtdb: Rtdb, timing: FakeTiming, error: ty
 
     credential = FakeCredential(*[fail_while_broken] * 40)
     service = make_service(rtdb, timing, lambda: credential)
-    assert not service.acquire(NAME, 60)
+    assert not hasty(service, timing).acquire(NAME, 60)
     broken = False
     lease = service.acquire(NAME, 60)
     assert isinstance(lease, Lease)
@@ -144,7 +161,7 @@ def test_a_refresh_that_hangs_is_unavailable_in_time(rtdb: Rtdb, timing: FakeTim
     credential = FakeCredential(gate)
     service = make_service(rtdb, timing, lambda: credential)
     started = timing.mono()
-    answer = service.acquire(NAME, 60)
+    answer = hasty(service, timing).acquire(NAME, 60)
     assert timing.mono() - started <= 10_000
     assert isinstance(answer, Refusal)
     assert answer.reason == "unavailable"

@@ -85,6 +85,7 @@ def test_a_page_in_the_place_of_rtdb_confirms_nothing(
 
 
 @pytest.mark.parametrize("status", [200, 412, 500, 401])
+@pytest.mark.usefixtures("deep")
 @pytest.mark.parametrize("page", [b"[" * 100_000, b'{"a":' * 100_000, b"\xff", b"1" * 5_000])
 def test_an_answer_that_can_not_be_parsed_is_unavailable(bench: Bench, proxy: Proxy, page: bytes, status: int) -> None:
     """Whatever comes in the place of JSON, with whatever status, an acquire returns a refusal."""

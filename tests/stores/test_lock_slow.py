@@ -14,8 +14,8 @@ from tests.stores.test_lock_down import LONG
 from tests.stores.test_lock_faults import HASTY, NAME, PATH, TTL, Bench, Break, make_bench, make_patient
 
 from firecron.errors import StoreError
-from firecron.lock.bid import Bid
 from firecron.lock.lease import Lease
+from firecron.lock.protocol import Bid
 from firecron.lock.refusal import Refusal
 from firecron.lock.service import LockService
 from firecron.settings import load

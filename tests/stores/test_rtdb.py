@@ -17,11 +17,10 @@ from tests.stores.raw_server import Raw, Wire, answering, serving
 from firecron import LockService, Refusal
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.errors import ConfigurationError, Denied, EmulatorDown, StoreError, Unavailable
-from firecron.rtdb.connection import NoReply
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target
 from firecron.rtdb.tokens import StaticToken
-from firecron.rtdb.transport import Transport
+from firecron.rtdb.transport import NoReply, Transport
 from firecron.settings import load
 from firecron.store import ONE_MORE, SERVER_TIME, Node
 from firecron.testing import MemoryStore
@@ -289,6 +288,39 @@ def test_a_server_that_has_too_much_says_for_how_long(status: bytes, headers: by
     with replying(b"{}", status, headers + b"\r\n") as (store, _), pytest.raises(Unavailable) as raised:
         store.read("k", soon())
     assert raised.value.retry_after == seconds
+
+
+@pytest.mark.parametrize(
+    ("date", "at"),
+    [
+        ("Wed, 18 Nov 2026 09:00:00 GMT", 1_794_992_400_500),
+        ("Wed, 18 Nov 99999999999999999999 09:00:00 GMT", None),
+        ("yesterday", None),
+        ("", None),
+    ],
+)
+def test_an_answer_has_the_time_to_the_second(rtdb: Rtdb, store: RtdbStore, date: str, at: int | None) -> None:
+    """Who may only read knows the time from the date of an answer, and nothing is written for it."""
+    with rtdb.faults.answer(200, headers={"date": date}, body=b"null"):
+        assert store.date("cron-instances/clock/seenAt", soon()) == at
+    assert store.date("cron-instances/clock/seenAt", soon()) is None
+    assert rtdb.get("/") is None
+
+
+def test_a_reader_has_the_time_of_the_answers(rtdb: Rtdb) -> None:
+    """What is shown to who may only read is by the database's clock, not by this machine's; no lock is taken by it."""
+    rtdb.set_rules({"rules": {".read": "auth.uid === 'reader'"}})
+    locks = LockService(settings=load(database_url=rtdb.url, uid="reader"))
+    headers = {"date": "Wed, 18 Nov 2026 09:00:00 GMT"}
+    with rtdb.faults.answer(200, headers=headers, body=b"null", method="GET", path="/cron-instances/clock/seenAt"):
+        assert 0 <= locks.now(soon()) - 1_794_992_400_500 < 5_000
+    sent = len(rtdb.emulator.requests)
+    locks.now(soon())
+    assert len(rtdb.emulator.requests) == sent
+    refusal = locks.acquire("job", 60)
+    assert isinstance(refusal, Refusal)
+    assert refusal.reason == "denied"
+    assert "which see the user 'reader' here: FIRECRON_UID, or the app's" in refusal.message
 
 
 def test_the_database_is_looked_for_once() -> None:

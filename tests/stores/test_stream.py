@@ -15,10 +15,10 @@ from tests.stores.raw_server import LONG, Behaviour, Raw, Wire, serving
 
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.errors import Denied, EmulatorDown, StoreError, Unavailable
-from firecron.rtdb.connection import OpenReply
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.stream import redirected
 from firecron.rtdb.target import Target, find_target
+from firecron.rtdb.transport import OpenReply
 from firecron.store import KeptAlive, Watch
 from firecron.testing import FakeTiming
 from firecron.testing.conformance.kit import real_clock
@@ -275,9 +275,29 @@ def test_a_missing_emulator_is_named() -> None:
         store.watch("node", Deadline.after(SystemTiming(), LONG))
 
 
+def test_a_redirect_is_followed_within_the_database() -> None:
+    """A 307 to a server of the same domain is followed with the token."""
+
+    def serve(wire: Wire) -> None:
+        request = wire.request() or b""
+        if b"/moved/" in request:
+            wire.connection.sendall(HEAD + FIRST)
+            wire.server.stopping.wait(LONG)
+        location = f"http://127.0.0.1:{wire.server.port}/moved/here.json?ns=x&s=1"
+        wire.connection.sendall(f"HTTP/1.1 307 Go\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode())
+
+    with serving(serve) as server, store_at(server) as store:
+        watch = store.watch("cron-locks/job", Deadline.after(SystemTiming(), LONG))
+        assert watch.next() == {"holder": "a"}
+        watch.close()
+        _, request = server.requests
+    assert request.startswith(b"GET /moved/here.json?ns=x&s=1 HTTP/1.1\r\n")
+    assert b"Authorization: Bearer owner\r\n" in request
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_redirect_is_followed_within_the_database(host: str) -> None:
-    """A 307 to a server of the same domain is followed with the token; one to elsewhere never gets it."""
+def test_a_redirect_to_elsewhere_never_gets_the_token(host: str) -> None:
+    """Neither another host nor another port of this one, where another program may listen."""
     with serving(sending(FIRST)) as server:
 
         def redirect(wire: Wire) -> None:
@@ -285,16 +305,9 @@ def test_a_redirect_is_followed_within_the_database(host: str) -> None:
             location = f"http://{host}:{server.port}/moved/here.json?ns=x&s=1"
             wire.connection.sendall(f"HTTP/1.1 307 Go\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode())
 
-        if host == "localhost":
-            with pytest.raises(Denied, match="outside of the domain"), watching(redirect):
-                pass
-            assert server.requests == []
-            return
-        with watching(redirect) as watch:
-            assert watch.next() == {"holder": "a"}
-        (request,) = server.requests
-    assert request.startswith(b"GET /moved/here.json?ns=x&s=1 HTTP/1.1\r\n")
-    assert b"Authorization: Bearer owner\r\n" in request
+        with pytest.raises(Denied, match=f"{host}:{server.port}, outside of the domain"), watching(redirect):
+            pass
+        assert server.requests == []
 
 
 def test_redirects_end() -> None:
@@ -330,6 +343,13 @@ REGION = "https://my-app.europe-west1.firebasedatabase.app/a.json"
         (OWN, "https://my-app.firebaseio.com@evil.example/", None),
         (OWN, "https://me:it@s-1.firebaseio.com/", None),
         (OWN, "https://[", None),
+        (OWN, "https://my-app.firebaseio.com:443/b.json", "https://my-app.firebaseio.com:443"),
+        (OWN, "https://my-app.firebaseio.com:8443/b.json", None),
+        (OWN, "https://s-1.firebaseio.com:8443/b.json", None),
+        (OWN, "https://my-app.firebaseio.com:99999/b.json", None),
+        ("http://127.0.0.1:9000/a.json", "http://127.0.0.1:9000/b.json", "http://127.0.0.1:9000"),
+        ("http://127.0.0.1:9000/a.json", "http://127.0.0.1:9001/b.json", None),
+        ("http://127.0.0.1:9000/a.json", "http://127.0.0.1/b.json", None),
         (REGION, "https://s-1.us-central1.firebasedatabase.app/a.json", None),
         (REGION, "https://s-1.firebaseio.com/a.json", None),
         ("https://db.example.org/a.json", "https://other.example.org/a.json", None),

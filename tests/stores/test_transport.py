@@ -17,8 +17,7 @@ from urllib3.exceptions import ConnectTimeoutError
 
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.rtdb import transport
-from firecron.rtdb.connection import NoReply
-from firecron.rtdb.replies import DeadlineExceeded, Reply
+from firecron.rtdb.transport import DeadlineExceeded, NoReply, Reply
 from firecron.testing import FakeTiming
 from firecron.testing.conformance.kit import real_clock
 
@@ -113,6 +112,40 @@ def test_after_a_lost_reply_the_next_read_and_the_next_write_have_new_connection
             callers.submit(client.get).result(LONG)
             for method in ("GET", "PUT"):
                 assert client.call(method).content == b"body"
+
+
+def test_at_rest_only_a_call_that_is_under_way_has_its_connection(client_of: MakeClient) -> None:
+    """The idle ones are closed, the call ends well and closes its own; later calls keep theirs; a closed pool rests."""
+    together, ended_by_client = threading.Barrier(3), threading.Semaphore(0)
+    has_come, may_reply = threading.Event(), threading.Event()
+
+    def behave(wire: Wire) -> None:
+        while (request := wire.request()) is not None:
+            if b"PUT" in request:
+                has_come.set()
+                may_reply.wait(LONG)
+            elif not has_come.is_set():
+                together.wait(LONG)  # so that each has its own
+            wire.connection.sendall(OK)
+        ended_by_client.release()
+
+    with serving(behave) as server, ThreadPoolExecutor(3) as callers:
+        client = client_of(server)
+        assert len(list(callers.map(lambda _: client.get(), range(3)))) == 3
+        writing = callers.submit(client.call, "PUT")
+        assert has_come.wait(LONG)
+        client.transport.rest()
+        assert [ended_by_client.acquire(timeout=LONG) for _ in range(2)] == [True, True]
+        may_reply.set()
+        assert writing.result(LONG).content == b"body"
+        assert ended_by_client.acquire(timeout=LONG)
+        assert [client.get().content for _ in range(2)] == [b"body", b"body"]
+        assert server.connections == 4
+        client.transport.rest()
+        assert client.get().content == b"body"
+        assert server.connections == 5
+        client.transport.close()
+        client.transport.rest()
 
 
 def dripping(before: bytes, dripped: bytes) -> Behaviour:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -17,11 +19,11 @@ from tests.stores.raw_server import LONG, Behaviour, Wire, answering, serving
 
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.errors import ConfigurationError
-from firecron.rtdb.connection import NoReply
-from firecron.rtdb.replies import Reply
-from firecron.rtdb.transport import Transport
+from firecron.rtdb.transport import NoReply, Reply, Transport
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"
+ENDLESS = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf"
 TUNNEL = b"HTTP/1.1 200 Connection established\r\n\r\n"
 NAME = "rtdb.test"
 SHORT = 0.15
@@ -134,6 +136,57 @@ def test_a_server_that_drips_is_left_at_the_deadline(over_tls: Wrap) -> None:
         get(database, SHORT)
 
 
+def reset(sock: ssl.SSLSocket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+
+
+def cut(sock: ssl.SSLSocket) -> None:
+    socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
+def mix(sock: ssl.SSLSocket) -> None:
+    socket.socket.sendall(sock, OK)
+
+
+def forge(sock: ssl.SSLSocket) -> None:
+    socket.socket.sendall(sock, bytes([21, 3, 3, 0, 2, 2, 80]))
+
+
+def leave(sock: ssl.SSLSocket) -> None:
+    sock.unwrap()
+
+
+@pytest.mark.parametrize("before", [b"", OK[:20], OK[:-2], CHUNKED[:-7], ENDLESS], ids=repr)
+@pytest.mark.parametrize("fault", [reset, cut, mix, forge, leave])
+def test_a_fault_in_the_middle_of_a_call_is_no_reply(
+    over_tls: Wrap, fault: Callable[[ssl.SSLSocket], None], before: bytes
+) -> None:
+    """A reset, an end without TLS's own, bytes that TLS has not sealed, a forged alert, and an end in order, but too
+    early: a part of a reply never counts as one, and the next call has a connection of its own.
+    """
+
+    def behave(wire: Wire) -> None:
+        while wire.request() is not None:
+            if len(wire.server.requests) > 1:
+                wire.connection.sendall(OK)
+                continue
+            assert isinstance(wire.connection, ssl.SSLSocket)
+            wire.connection.sendall(before)
+            fault(wire.connection)
+            if fault in (mix, forge):
+                wire.server.stopping.wait(LONG)
+            return
+
+    with serving(over_tls(behave)) as server, calling(f"localhost:{server.port}") as database:
+        if fault is leave and before == ENDLESS:
+            assert get(database).content == b"half"  # it says itself where it ends
+        else:
+            with pytest.raises(NoReply):
+                get(database)
+        assert get(database).content == b"body"
+
+
 def proxy_with_a_tunnel(over_tls: Wrap) -> Behaviour:
     """A proxy, and the database behind it."""
 
@@ -173,6 +226,7 @@ def test_a_proxy_that_refuses_is_named(over_tls: Wrap, monkeypatch: pytest.Monke
     [
         ("HTTPS_PROXY", "socks5://ann:secret@127.0.0.1:1080", "SOCKS proxy"),
         ("HTTPS_PROXY", "http://", "proxy"),
+        ("HTTPS_PROXY", "http://ann:secret@127.0.0.1:999999", "proxy"),
         ("REQUESTS_CA_BUNDLE", "/no/such/file.pem", "/no/such/file.pem"),
     ],
 )
@@ -183,4 +237,4 @@ def test_what_the_environment_names_in_vain_is_a_mistake_of_the_configuration(
     monkeypatch.setenv(variable, value)
     with pytest.raises(ConfigurationError, match=said) as raised:
         Transport(f"https://{NAME}", 4)
-    assert "secret" not in str(raised.value)
+    assert "secret" not in f"{raised.value} {raised.value.__cause__}"

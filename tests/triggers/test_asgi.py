@@ -13,7 +13,7 @@ from tests.triggers.triggering import HEADER, NINE, TEN, Fleet, Gate, Instance, 
 
 from firecron import ConfigurationError, FireCron, Run, distributed_cron
 from firecron.base.tracing import Trace, current_trace
-from firecron.triggers.asgi import Message, TriggerApp
+from firecron.web.doors import AsgiApp, Message, path_below
 from rtdb_emulator.pytest_plugin import Rtdb
 
 
@@ -32,6 +32,26 @@ from rtdb_emulator.pytest_plugin import Rtdb
 def test_a_path_is_looked_at_below_the_mount(rtdb: Rtdb, path: str, root: str, status: int) -> None:
     """Whether the server's path has the mount's in it, as ASGI says, or not."""
     assert asgi_call(Fleet().instance().app, "POST", path, [(HEADER, NINE)], root).status == status
+
+
+@pytest.mark.parametrize(
+    ("path", "root", "raw", "below"),
+    [
+        ("/api/jobs", "/v1/api", "/v1/api/api/jobs", "/api/jobs"),
+        ("/api/jobs", "/v1/api", "/api/api/jobs", "/api/jobs"),
+        ("/api/jobs", "/v1/api", "/api/jobs", "/jobs"),
+        ("/v1/api/api/jobs", "/v1/api", "/v1/api/api/jobs", "/api/jobs"),
+        ("/health", "/cron/health", "/cron/health/health", "/health"),
+        ("/health/", "/cron/health/", "/cron/health/health", "/health"),
+        ("/health", "/cron/health", "/health", ""),
+        ("/", "/cron", "/cron", ""),
+        ("/", "/cron", "/cron/", "/"),
+        ("/b c", "/a d", "/a%20d/b%20c", "/b c"),
+    ],
+)
+def test_a_mount_is_taken_off_once(path: str, root: str, raw: str, below: str) -> None:
+    """What the client has asked for shows whether the mount is in the path, also where a job has the mount's name."""
+    assert path_below({"path": path, "root_path": root, "raw_path": raw.encode()}) == below
 
 
 def test_the_event_loop_goes_on_while_jobs_run(rtdb: Rtdb) -> None:
@@ -243,7 +263,7 @@ def test_a_life_that_fails_is_told_to_the_server(when: str) -> None:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    app = TriggerApp(None, life(), workers=1)  # type: ignore[arg-type]  # a life without requests
+    app = AsgiApp(None, 1, life())  # type: ignore[arg-type]  # a life without requests
     asyncio.run(app({"type": "lifespan"}, receive, send))
     assert sent[-1] == {"type": f"lifespan.{when}.failed", "message": "no"}
     assert len(sent) == (1 if when == "startup" else 2)
@@ -251,7 +271,7 @@ def test_a_life_that_fails_is_told_to_the_server(when: str) -> None:
 
 def test_a_trigger_serves_nothing_but_http() -> None:
     """A scope of a kind that a trigger doesn't know is an error that names it."""
-    app = TriggerApp(None, contextlib.nullcontext(), workers=1)  # type: ignore[arg-type]  # without requests
+    app = AsgiApp(None, 1)  # type: ignore[arg-type]  # without requests
 
     async def never() -> Message:
         raise AssertionError

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import threading
 from collections.abc import Callable
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 import pytest
@@ -13,14 +15,14 @@ from tests.simulation.world import START
 
 from firecron import ConfigurationError, FireCron, distributed_cron
 from firecron.base.events import Event
-from firecron.jobs.result import Result
+from firecron.jobs.registry import Result
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 from firecron.testing.rehearsal import Inline
 from firecron.triggers.access import Access, CloudRunIam
-from firecron.triggers.asgi import TriggerApp
-from firecron.triggers.handler import Call, Handler
-from firecron.triggers.responses import Answer
+from firecron.triggers.handler import Handler
+from firecron.web.doors import AsgiApp
+from firecron.web.messages import Reply, Request, Work
 
 
 class Bench:
@@ -34,14 +36,16 @@ class Bench:
         self.heard: list[Event] = []
         everybody = CloudRunIam(self.crons.events, {})
         access = Access(everybody, everybody)
-        self.handler = Handler(self.crons.registry, self.crons.locks, self.crons.history, self.crons.health, access)
+        self.handler = Handler(
+            self.crons.registry, self.crons.locks, self.crons.history, self.crons.health, access, list
+        )
         self.crons.events.subscribe(self.heard.append)
 
-    def work(self) -> Callable[[], Answer]:
+    def work(self) -> Callable[[], Reply]:
         """What is left to do of a request for the job."""
-        received = self.handler.receive(Call("POST", "/digest", None, None))
-        assert not isinstance(received, Answer)
-        return received
+        received = self.handler.receive(Request("POST", "/digest"))
+        assert isinstance(received, Work)
+        return lambda: received.do(None)
 
     def fail_with(self, error: BaseException) -> None:
         """Let the job's run raise this."""
@@ -52,8 +56,13 @@ class Bench:
         self.crons.registry.trigger = fail  # type: ignore[method-assign]  # as nothing else here would fail
 
 
-def said(found: Answer) -> tuple[int, object, object]:
-    return found.status, found.body["result"], found.body["job"]
+def fields(found: Reply) -> dict[str, object]:
+    body: dict[str, object] = json.loads(found.body)
+    return body
+
+
+def said(found: Reply) -> tuple[int, object, object]:
+    return found.status, fields(found)["result"], fields(found)["job"]
 
 
 def test_a_job_that_a_trigger_has_run_is_in_the_catalogue() -> None:
@@ -74,8 +83,8 @@ def test_a_job_that_is_removed_meanwhile_is_unknown() -> None:
     work = bench.work()
     bench.crons.registry.remove("digest")
     found = work()
-    assert (found.status, found.body["result"]) == (404, "unknown_job")
-    assert "digest" in str(found.body["message"])
+    assert (found.status, fields(found)["result"]) == (404, "unknown_job")
+    assert "digest" in str(fields(found)["message"])
 
 
 def test_an_instance_that_stops_meanwhile_says_so() -> None:
@@ -92,7 +101,7 @@ def test_a_defect_is_told_in_the_log() -> None:
     bench.fail_with(ZeroDivisionError("a defect"))
     found = bench.work()()
     assert said(found) == (500, "error", "digest")
-    assert "a defect" not in str(found.body["message"])
+    assert "a defect" not in str(fields(found)["message"])
     [event] = [event for event in bench.heard if event.slug == "trigger.failed"]
     assert (event.name, event.level) == ("digest", logging.ERROR)
     assert "a defect" in event.message
@@ -102,7 +111,7 @@ def test_an_error_of_firecrons_is_for_the_caller() -> None:
     """What says what to do is told to whoever asked."""
     bench = Bench()
     bench.fail_with(ConfigurationError("mend it"))
-    assert bench.work()().body["message"] == "mend it"
+    assert fields(bench.work()())["message"] == "mend it"
 
 
 def test_ctrl_c_ends_the_program_and_a_jobs_own_does_not() -> None:
@@ -111,7 +120,7 @@ def test_ctrl_c_ends_the_program_and_a_jobs_own_does_not() -> None:
     bench.fail_with(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         bench.work()()
-    found: list[Answer] = []
+    found: list[Reply] = []
     thread = threading.Thread(target=lambda: found.append(bench.work()()))
     thread.start()
     thread.join(20)
@@ -121,8 +130,8 @@ def test_ctrl_c_ends_the_program_and_a_jobs_own_does_not() -> None:
 def test_a_forked_child_serves_on_threads_of_its_own() -> None:
     """The parent's threads are not there in a child, so that a request there begins others."""
     bench = Bench()
-    app = TriggerApp(bench.handler, bench.crons, 2)
-    workers = [vars(app)["_receiving"], vars(app)["_running"]]
+    app = AsgiApp(bench.handler, 2, bench.crons)
+    workers = list(vars(app)["_threads"].values())
     done = threading.Semaphore(0)
     for one in workers:
         one.submit(done.release)
@@ -147,3 +156,33 @@ def test_without_flask_a_blueprint_says_what_to_install(
         monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(error, match=r"firecron\[flask\]" if text is None else "no_such_module"):
         Bench().crons.trigger_blueprint(trust_cloud_run_iam=True)
+
+
+class Missing(MetaPathFinder):
+    """A finder to which this module is not installed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        if fullname == self._name:
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+
+@pytest.mark.parametrize(("missing", "error"), [("django", ConfigurationError), ("django.http", ModuleNotFoundError)])
+def test_without_django_urls_say_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, missing: str, error: type[Exception]
+) -> None:
+    """Where Django is missing the remedy is named, where a part of Django is missing, that is."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "django"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Missing(missing), *sys.meta_path])
+    with pytest.raises(error, match="pip install django" if missing == "django" else missing):
+        Bench().crons.trigger_urls(trust_cloud_run_iam=True)
+
+
+@pytest.mark.parametrize("make", ["trigger_app", "trigger_blueprint", "trigger_urls"])
+def test_an_option_that_is_misspelt_is_an_error(make: str) -> None:
+    """Left aside, it would leave a trigger that serves other callers than its program says."""
+    with pytest.raises(TypeError, match="health_mail"):
+        getattr(Bench().crons, make)(audience="https://api.example", email="a@b.example", health_mail="c@d.example")

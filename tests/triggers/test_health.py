@@ -12,7 +12,7 @@ from tests.cli.schemas import HEALTH
 from tests.triggers.triggering import AUDIENCE, EMAIL, SHELLS, Fleet, Google, Instance, Reply, Shell, google
 
 from firecron.errors import ConfigurationError
-from firecron.triggers.oidc import OidcVerifier
+from firecron.triggers.access import OidcVerifier
 from rtdb_emulator.pytest_plugin import Rtdb
 
 MONITOR = "service-1@gcp-sa-monitoring-notification.iam.gserviceaccount.com"
@@ -33,8 +33,8 @@ def certified() -> Iterator[tuple[Google, str]]:
         yield made
 
 
-def health(instance: Instance, method: str = "GET", headers: dict[str, str] | None = None) -> Reply:
-    reply = instance.call(method, "/health", headers)
+def health(instance: Instance, method: str = "GET", query: str = "") -> Reply:
+    reply = instance.call(method, f"/health{query}")
     if method == "GET":
         validate(reply.body, HEALTH)
     return reply
@@ -76,6 +76,33 @@ def test_a_database_that_is_away_is_503_unknown(catalogue: Catalogue, rtdb: Rtdb
         assert (reply.status, reply.body) == (503, {"status": "unknown", "jobs": []})
     (event,) = instance.said("health.unknown")
     assert "503" in event.message
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_database_without_a_job_is_503_unknown(rtdb: Rtdb, shell: Shell) -> None:
+    """As where it is the wrong database, or the wrong prefix: nothing says that a job runs."""
+    reply = health(Fleet().instance(shell))
+    assert (reply.status, reply.body) == (503, {"status": "unknown", "jobs": []})
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_an_expected_job_that_is_not_there_is_503(catalogue: Catalogue, shell: Shell) -> None:
+    """`expect` names the jobs that have to be there, once with commas or several times."""
+    instance = Fleet().instance(shell)
+    reply = health(instance, query="?expect=digest,import&expect=d%C3%A4%1B,digest")
+    assert (reply.status, reply.body["status"]) == (503, "failing")
+    assert [(one["job"], one["verdict"]) for one in reply.body["jobs"]] == [
+        ("import", "undeclared"),
+        ("dä\ufffd", "undeclared"),
+    ]
+    assert health(instance, query="?expect=digest").status == 200
+    assert health(instance).status == 200
+
+
+@pytest.mark.parametrize("query", ["?expect=", "?expect=,&expect=", f"?expect={','.join(f'j{n}' for n in range(501))}"])
+def test_an_expectation_without_a_name_or_with_too_many_is_400(catalogue: Catalogue, query: str) -> None:
+    """It is not taken for none, so that a monitoring service doesn't watch nothing."""
+    assert Fleet().instance().call("GET", f"/health{query}").said == (400, "bad_request")
 
 
 def test_a_catalogue_that_is_refused_is_unknown(catalogue: Catalogue, rtdb: Rtdb) -> None:

@@ -7,13 +7,15 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from tests.triggers.triggering import AUDIENCE, EMAIL, SHELLS, Fleet, Google, Instance, Shell, google
 
 from firecron.base.events import Events
-from firecron.triggers.access import choose_verifier
-from firecron.triggers.oidc import OidcVerifier
+from firecron.testing import FakeTiming
+from firecron.triggers.access import Certificates, OidcVerifier, choose_verifier
 from rtdb_emulator.pytest_plugin import Rtdb
 
 FRESH = {"Cache-Control": "public, max-age=19800, must-revalidate, no-transform"}
@@ -207,32 +209,117 @@ def test_a_server_that_drips_holds_nobody(shared: tuple[Google, str], world: tup
     ],
     ids=["500", "a portal", "none", "another form", "404", "deep", "elsewhere", "a list", "half of it"],
 )
-def test_without_certificates_nobody_can_tell(world: tuple[Google, OidcVerifier], broken: tuple[int, bytes]) -> None:
-    """Where the certificates can't be had it is 503, whatever the token, and the next request asks again."""
+def test_without_certificates_nobody_can_tell(
+    shared: tuple[Google, str], world: tuple[Google, OidcVerifier], broken: tuple[int, bytes]
+) -> None:
+    """Where the certificates can't be had it is 503. A failure is kept for two seconds, then a request asks again."""
     one, verifier = world
+    timing = FakeTiming()
+    verifier.tokens.certificates = Certificates(shared[1], 5, timing)
     one.broken = broken
-    denial = verifier.check(f"Bearer {one.token()}")
+    for _ in range(3):
+        denial = verifier.check(f"Bearer {one.token()}")
+        assert denial is not None
+        assert (denial.status, "certificates" in denial.message) == (503, True)
+    assert one.served == 1
+    one.broken = None
+    timing.advance(1.9)
+    assert verifier.check(f"Bearer {one.token()}") is not None
+    timing.advance(0.2)
+    assert (verifier.check(f"Bearer {one.token()}"), one.served) == (None, 2)
+
+
+@pytest.mark.parametrize("token", ["garbage", "a.b.c", "..", "{}.{}.{}", "HS256", "none", "no key"])
+def test_what_can_be_no_token_costs_no_fetch(world: tuple[Google, OidcVerifier], token: str) -> None:
+    """Its three parts, its algorithm and its key's name are looked at first, so it is 401 while Google is away, too."""
+    one, verifier = world
+    one.broken = (500, b"")
+    made = {
+        "HS256": lambda: one.token(alg="HS256"),
+        "none": lambda: one.token(alg="none"),
+        "no key": lambda: one.token(kid=None),
+    }
+    denial = verifier.check(f"Bearer {made.get(token, lambda: token)()}")
     assert denial is not None
-    assert (denial.status, "certificates" in denial.message) == (503, True)
-    if broken[0] == 500:
+    assert (denial.status, one.served) == (401, 0)
+
+
+def test_all_who_wait_for_the_certificates_share_one_fetch(
+    world: tuple[Google, OidcVerifier], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many requests come while it is under way."""
+    one, verifier = world
+    certificates = verifier.tokens.certificates
+    send, may_send, coming = certificates.transport.send, threading.Event(), threading.Barrier(9)
+
+    def held(*arguments: Any) -> Any:
+        assert may_send.wait(20)
+        return send(*arguments)
+
+    def ask() -> None:
+        coming.wait(20)
+        verifier.check(f"Bearer {one.token()}")
+
+    monkeypatch.setattr(certificates.transport, "send", held)
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(ask) for _ in range(8)]
+        coming.wait(20)
+        may_send.set()
+    assert [each.result() for each in asked] == [None] * 8
+    assert one.served == 1
+
+
+@pytest.mark.parametrize("has_failed", [False, True])
+def test_a_long_fetch_holds_one_thread(
+    world: tuple[Google, OidcVerifier], shared: tuple[Google, str], has_failed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one has lasted a second, or has just begun after a failure, other requests get their 503 at once."""
+    one, verifier = world
+    timing = FakeTiming()
+    certificates = verifier.tokens.certificates = Certificates(shared[1], 5, timing)
+    if has_failed:
+        one.broken = (500, b"")
+        assert verifier.check(f"Bearer {one.token()}") is not None
         one.broken = None
-        assert verifier.check(f"Bearer {one.token()}") is None
+        timing.advance(2.1)
+    send, is_sent, may_send = certificates.transport.send, threading.Event(), threading.Event()
+
+    def held(*arguments: Any) -> Any:
+        is_sent.set()
+        assert may_send.wait(20)
+        return send(*arguments)
+
+    monkeypatch.setattr(certificates.transport, "send", held)
+    with ThreadPoolExecutor(2) as pool:
+        try:
+            first = pool.submit(verifier.check, f"Bearer {one.token()}")
+            assert is_sent.wait(20)
+            timing.advance(0 if has_failed else 1)
+            denial = pool.submit(verifier.check, f"Bearer {one.token()}").result(20)
+        finally:
+            may_send.set()
+    assert denial is not None
+    assert denial.status == 503
+    assert first.result() is None
 
 
-def test_an_unreachable_server_is_no_bad_token(unused_tcp_port_url: str) -> None:
+def test_an_unreachable_server_is_no_bad_token(world: tuple[Google, OidcVerifier], unused_tcp_port_url: str) -> None:
     """Where nobody listens at the address of the certificates it is 503."""
-    denial = OidcVerifier([AUDIENCE], [EMAIL], certs_url=unused_tcp_port_url).check("Bearer a.b.c")
+    token = world[0].token()
+    denial = OidcVerifier([AUDIENCE], [EMAIL], certs_url=unused_tcp_port_url).check(f"Bearer {token}")
     assert denial is not None
     assert denial.status == 503
     assert unused_tcp_port_url in str(denial.detail)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_stranger_is_told_nothing_of_the_network(rtdb: Rtdb, unused_tcp_port_url: str, shell: Shell) -> None:
+def test_a_stranger_is_told_nothing_of_the_network(
+    rtdb: Rtdb, world: tuple[Google, OidcVerifier], unused_tcp_port_url: str, shell: Shell
+) -> None:
     """Without certificates the answer is one neutral line; what went wrong is in the log."""
     verifier = OidcVerifier([AUDIENCE], [EMAIL], certs_url=unused_tcp_port_url)
     instance = Fleet().instance(shell, {"verifier": verifier})
-    reply = instance.call("POST", "/digest", {"Authorization": "Bearer a.b.c"})
+    reply = instance.call("POST", "/digest", {"Authorization": f"Bearer {world[0].token()}"})
     assert reply.said == (503, "unavailable")
     assert reply.body["message"] == (
         "Google's certificates can't be fetched now, so no token can be verified: try again later"
@@ -240,6 +327,22 @@ def test_a_stranger_is_told_nothing_of_the_network(rtdb: Rtdb, unused_tcp_port_u
     [event] = instance.said("trigger.denied")
     assert unused_tcp_port_url.removeprefix("http://").partition("/")[0].partition(":")[2] in event.message
     assert "refused" in event.message
+
+
+def test_one_cause_silences_no_other(rtdb: Rtdb, world: tuple[Google, OidcVerifier]) -> None:
+    """Each cause has its own line a minute, whatever its status; values of the caller's make no further line."""
+    one, verifier = world
+    instance = Fleet().instance("asgi", {"verifier": verifier})
+    tokens = [one.token(aud=f"https://{name}.example") for name in "ab"]
+    tokens += [one.token(email=f"{name}@evil.example") for name in "ab"]
+    tokens += [one.token(nbf=now(3600 + more)) for more in (0, 1)]
+    tokens += [one.token(iat=now(3600 + more), exp=now(7200)) for more in (0, 1)]
+    instance.call("POST", "/digest")
+    for token in tokens:
+        instance.call("POST", "/digest", {"Authorization": f"Bearer {token}"})
+    causes = ("no token", "Token has wrong audience", "a@evil.example may not", "Token used too early")
+    events = instance.said("trigger.denied")
+    assert [cause in event.message for cause, event in zip(causes, events, strict=True)] == [True] * 4
 
 
 @pytest.fixture
@@ -268,7 +371,7 @@ def test_nothing_is_served_without_a_token(
         reply = instance.call("POST", "/digest", {"Authorization": f"Bearer {token}"})
         assert reply.said == (401, "unauthorized")
     assert rtdb.get() is None
-    assert [event.fields["status"] for event in instance.said("trigger.denied")] == [401] * 4 + [403, 401, 401]
+    assert [event.fields["status"] for event in instance.said("trigger.denied")] == [401, 403, 401, 401]
     good = one.token()
     assert instance.call("POST", "/digest", {"Authorization": f"Bearer {good}"}).said == (200, "succeeded")
     _assert_unsaid(caplog.text, *tokens, bearer["Authorization"].split()[1], good)
@@ -278,7 +381,9 @@ def test_no_certificates_is_503_over_http(rtdb: Rtdb, world: tuple[Google, OidcV
     """A caller that can't be verified for now is asked to try again."""
     one, verifier = world
     one.broken = (500, b"")
-    reply = Fleet().instance("asgi", {"verifier": verifier}).call("GET", "/", {"Authorization": "Bearer x.y.z"})
+    reply = (
+        Fleet().instance("asgi", {"verifier": verifier}).call("GET", "/", {"Authorization": f"Bearer {one.token()}"})
+    )
     assert reply.said == (503, "unavailable")
     assert int(reply.headers["retry-after"]) >= 1
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from tests.page.paging import wsgi_call
 from tests.triggers.test_slots import IMPATIENT, LOCK, boom
 from tests.triggers.triggering import NINE, SHELLS, TEN, Fleet, Shell
 
@@ -61,6 +62,12 @@ def test_other_names_and_methods_are_refused(
     reply = fleet.instance(shell).call(method, path)
     assert (reply.status, reply.headers.get("allow")) == (status, allow)
     assert not fleet.runs
+
+
+def test_two_slashes_lead_nowhere(rtdb: Rtdb) -> None:
+    """Flask would redirect them, before anybody is asked who it is, to an address by the Host of the request."""
+    reply = wsgi_call(Fleet().instance("flask").wsgi, "POST", "/cron//digest")
+    assert (reply.status, "location" in reply.headers) == (404, False)
 
 
 def test_the_overview_shows_jobs_and_their_last_runs(rtdb: Rtdb, shell: Shell) -> None:

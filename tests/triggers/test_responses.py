@@ -13,16 +13,23 @@ from firecron import ConfigurationError, FireCron, Run, Unavailable, distributed
 from firecron.base.events import Event, Events
 from firecron.base.instants import to_datetime
 from firecron.errors import Denied, Malformed, StoreError
-from firecron.jobs.explorer import explore
+from firecron.jobs.job import explore
 from firecron.jobs.options import JobOptions
 from firecron.jobs.run import Outcome
 from firecron.lock.record import parse
 from firecron.lock.refusal import Refusal
 from firecron.testing import FakeTiming, MemoryStore
-from firecron.triggers.access import CloudRunIam, choose_verifier
-from firecron.triggers.oidc import OidcVerifier
-from firecron.triggers.responses import Past, find_past, of_error, of_past, of_refusal, of_run
-from firecron.triggers.schedule_time import is_future, parse_schedule_time
+from firecron.triggers.access import CloudRunIam, OidcVerifier, choose_verifier
+from firecron.triggers.handler import (
+    Past,
+    find_past,
+    is_future,
+    of_error,
+    of_past,
+    of_refusal,
+    of_run,
+    parse_schedule_time,
+)
 
 AUDIENCE = "https://api.example.run.app"
 EMAIL = "scheduler@project.iam.gserviceaccount.com"
@@ -231,7 +238,7 @@ def test_the_future_begins_after_the_margin(ahead: int, expected: bool) -> None:
         ({"audience": AUDIENCE, "email": "scheduler"}, "email='scheduler' is not an e-mail address"),
     ],
 )
-@pytest.mark.parametrize("make", ["trigger_app", "trigger_blueprint"])
+@pytest.mark.parametrize("make", ["trigger_app", "trigger_blueprint", "trigger_urls"])
 def test_who_may_trigger_must_be_said(wishes: dict[str, Any], complaint: str, make: str) -> None:
     """Nothing is open by default: what isn't said in exactly one way is a ConfigurationError that says how."""
     timing = FakeTiming()

@@ -1,4 +1,4 @@
-"""Triggers for tests: raw calls over either framework, and a Google that signs tokens and serves its certificates."""
+"""Triggers for tests: raw calls over each framework, and a Google that signs tokens and serves its certificates."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 from flask import Flask
+from tests.page.paging import django_app, wsgi_call
 from tests.simulation.chance import Chance
 
 from firecron import FireCron, Run, distributed_cron
@@ -31,8 +32,8 @@ HEADER = "X-CloudScheduler-ScheduleTime"
 NINE = "2020-01-05T09:00:00Z"
 TEN = "2020-01-06T09:00:00Z"
 
-Shell: TypeAlias = Literal["asgi", "flask"]
-SHELLS: tuple[Shell, ...] = ("asgi", "flask")
+Shell: TypeAlias = Literal["asgi", "flask", "django"]
+SHELLS: tuple[Shell, ...] = ("asgi", "flask", "django")
 
 
 @dataclass(frozen=True)
@@ -56,15 +57,17 @@ async def asgi_request(
     app: Any, method: str, path: str, headers: Iterable[tuple[str, str]] = (), root: str = ""
 ) -> Reply:
     raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
+    path, _, query = path.partition("?")
     sent: list[dict[str, Any]] = []
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    await app({"type": "http", "method": method, "path": path, "root_path": root, "headers": raw}, None, send)
+    scope = {"path": path, "raw_path": path.encode(), "query_string": query.encode(), "root_path": root, "headers": raw}
+    await app({"type": "http", "method": method, **scope}, None, send)
     start, body = sent
     shown = {name.decode(): value.decode() for name, value in start["headers"]}
-    return Reply(start["status"], shown, json.loads(body["body"]))
+    return Reply(start["status"], shown, json.loads(body["body"]) if method != "HEAD" else {})
 
 
 @dataclass
@@ -126,17 +129,18 @@ class Instance:
         crons.events.subscribe(self.events.append)
         if shell == "asgi":
             self.app = crons.trigger_app(**access)
-            return
-        self.flask = Flask("test")
-        self.flask.register_blueprint(crons.trigger_blueprint(**access), url_prefix="/cron")
+        elif shell == "flask":
+            self.flask = Flask("test")
+            self.flask.register_blueprint(crons.trigger_blueprint(**access), url_prefix="/cron")
+            self.wsgi = self.flask.wsgi_app
+        else:
+            self.wsgi = django_app(crons.trigger_urls(**access), "/cron")
 
     def call(self, method: str, path: str, headers: dict[str, str] | None = None) -> Reply:
         if hasattr(self, "app"):
             return asgi_call(self.app, method, f"/cron{path}", (headers or {}).items(), "/cron")
-        with self.flask.test_client() as client:
-            answer = client.open(f"/cron{path}", method=method, headers=headers)
-            body = json.loads(answer.get_data()) if method != "HEAD" else {}
-            return Reply(answer.status_code, {key.lower(): value for key, value in answer.headers}, body)
+        answer = wsgi_call(self.wsgi, method, f"/cron{path}", (headers or {}).items())
+        return Reply(answer.status, answer.headers, json.loads(answer.raw) if method != "HEAD" else {})
 
     def post(self, slot: str | None = None, name: str = "digest") -> Reply:
         """What Cloud Scheduler does for a tick."""
@@ -172,7 +176,7 @@ class Google:
         self.dripped: threading.Event | None = None
         self.headers = {"Cache-Control": "public, max-age=19800, must-revalidate, no-transform"}
 
-    def token(self, *, key: Any = None, alg: str = "RS256", kid: str = "key-1", **claims: Any) -> str:
+    def token(self, *, key: Any = None, alg: str = "RS256", kid: Any = "key-1", **claims: Any) -> str:
         """A token that does, but for these claims; one that is None is left out."""
         now = int(time.time())
         said = {
@@ -186,8 +190,9 @@ class Google:
         }
         wanted = {name: value for name, value in said.items() if value is not None}
         signing: Any = None if alg == "none" else "secret" * 8 if alg == "HS256" else key or self.key
+        headers = {} if kid is None else {"kid": kid}
         # As bytes, because PyJWT won't sign claims of other types than theirs.
-        return jwt.PyJWS().encode(json.dumps(wanted).encode(), signing, algorithm=alg, headers={"kid": kid})
+        return jwt.PyJWS().encode(json.dumps(wanted).encode(), signing, algorithm=alg, headers=headers)
 
 
 @contextmanager

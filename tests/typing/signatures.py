@@ -231,12 +231,26 @@ async def async_access(visitor: Visitor) -> Access | None:
     return sync_access(visitor)
 
 
+def typed_access(visitor: Visitor) -> Access | None:
+    request = assert_type(visitor.request_as(Jobs), Jobs)
+    return Access(str(request.method()))
+
+
 def no_access(visitor: Visitor) -> bool:
     return visitor.path == "/"
 
 
+def triggers(crons: FireCron) -> None:
+    crons.trigger_app(trust_cloud_run_iam=True)
+    crons.trigger_blueprint(name="cron", audience="https://api.example", email=["scheduler@example.com"])
+    crons.trigger_urls(audience="https://api.example", email="a@b.example", health_email="c@d.example")
+    crons.trigger_blueprint(trust_cloud_run_iam="yes")  # type: ignore[arg-type]
+    crons.trigger_urls(name="cron")  # type: ignore[call-arg]
+
+
 def pages(crons: FireCron) -> None:
     crons.status_app(access=sync_access)
+    crons.status_app(access=typed_access)
     crons.status_app(access=async_access, read_only=True, open_health=True)
     crons.status_app(basic=("ops", "password"))
     crons.status_app(audience="https://api.example", email=["ops@example.com"])

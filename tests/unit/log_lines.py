@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pytest
 
 import firecron.logging
-from firecron.base.cloud_run import VARIABLES
+from firecron.base.identity import VARIABLES
 
 Line: TypeAlias = "dict[str, object]"
 LABELS = "logging.googleapis.com/labels"

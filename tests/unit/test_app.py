@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
 
 import flask
 import pytest
+import uvicorn
+from starlette.applications import Starlette
 from tests.simulation.fleet import Fleet
 from tests.simulation.world import NAME, START
 
 from firecron import ConfigurationError, FireCron, Run, distributed_cron
 from firecron.base.events import Event
+from firecron.scheduler.startup import in_command
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 
@@ -89,7 +93,12 @@ def test_the_start_says_what_there_is() -> None:
     with crons:
         lines = heard.messages("job.registered")
     assert len(lines) == 2
-    assert lines[0] == f'Registered distributed cron "{NAME}" [* * * * *] -> {__name__}.job'
+    assert re.fullmatch(
+        rf'Registered distributed cron "{NAME}" \[\* \* \* \* \*\] every minute, UTC; '
+        rf"next 20[0-9-]+T[0-9]+:[0-9]+:00Z -> {re.escape(__name__)}\.job",
+        lines[0],
+    )
+    assert "[0 * * * *] every hour, UTC; next" in lines[1]
     assert "'worker'" in lines[1]
     assert heard.slugs()[-1] == "crons.stopped"
 
@@ -107,6 +116,22 @@ def test_a_command_does_not_tick_though_the_guard_is_open(
     (message,) = heard.messages("crons.not_started")
     assert "the Flask command 'shell'" in message
     assert ("enabled=True overrides the production guard, but not this check" in message) is bool(enabled)
+
+
+def test_a_start_that_was_kept_from_ticking_can_be_made_again() -> None:
+    """Another call ticks once the reason of the first is gone; before and after that, a call says nothing."""
+    crons, heard = new_crons(job)
+    with in_command("run"):
+        crons.start().start()
+    assert heard.slugs() == ["crons.not_started"]
+    with crons:
+        said = heard.slugs()
+        with in_command("run"):
+            crons.start()
+        crons.start()
+        assert crons.registry.state(NAME) == "ticking"
+    assert heard.slugs() == [*said, "crons.stopped"]
+    assert said.count("crons.started") == 1
 
 
 def test_where_the_guard_is_closed_the_program_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,6 +308,57 @@ def test_where_jobs_are_to_tick_a_database_must_be_named(monkeypatch: pytest.Mon
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(ConfigurationError, match="FIRECRON_DATABASE_URL"):
         FireCron(job, enabled=True).start()
+
+
+def test_a_server_tells_why_a_start_has_failed_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """uvicorn logs the sentence alone, without a traceback, and fails; a program's own error keeps its traceback."""
+    monkeypatch.delenv("FIREBASE_DATABASE_EMULATOR_HOST", raising=False)
+    caplog.set_level(logging.ERROR, "uvicorn.error")
+    crons = FireCron(job, enabled=True)
+
+    @asynccontextmanager
+    async def broken(app: object) -> AsyncIterator[None]:
+        if app is not None:
+            raise ValueError("the program's own")
+        yield
+
+    for lifespan in (crons.lifespan, crons.lifespan_with(broken)):
+        server = uvicorn.Server(uvicorn.Config(Starlette(lifespan=lifespan), lifespan="on", log_config=None))
+        with suppress(SystemExit):  # only newer versions exit by themselves
+            asyncio.run(server.serve(sockets=[]))
+        assert not server.started
+    sentence, failed, trace, failed_too = [record.getMessage() for record in caplog.records]
+    assert sentence.startswith("no database is named: set FIRECRON_DATABASE_URL")
+    assert "\n" not in sentence
+    assert failed == failed_too == "Application startup failed. Exiting."
+    assert trace.startswith("Traceback ")
+    assert trace.endswith("ValueError: the program's own\n")
+
+
+def test_starts_that_fail_without_a_server_leave_one_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often a lifespan fails in a process that imports uvicorn, its logger gets no further filter."""
+    monkeypatch.delenv("FIREBASE_DATABASE_EMULATOR_HOST", raising=False)
+    logger = logging.getLogger("uvicorn.error")
+    monkeypatch.setattr(logger, "filters", [])
+
+    async def fail() -> None:
+        async with FireCron(job, enabled=True).lifespan(None):
+            raise AssertionError("it has started")
+
+    for _ in range(3):
+        with pytest.raises(ConfigurationError):
+            asyncio.run(fail())
+    assert len(logger.filters) == 1
+
+
+def test_a_start_that_fails_shows_little_of_firecron(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The traceback of a start without a database ends in `start`."""
+    monkeypatch.delenv("FIREBASE_DATABASE_EMULATOR_HOST", raising=False)
+    with pytest.raises(ConfigurationError) as raised:
+        FireCron(job, enabled=True).start()
+    assert [entry.name for entry in raised.traceback[1:]] == ["start"]
 
 
 def test_the_guard_can_look_at_another_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,8 +12,12 @@ import pytest
 from tests.simulation.world import NAME, START
 from tests.unit.threads import PATIENCE, ended_stops
 
-from firecron import FireCron, distributed_cron
+from firecron import Event, FireCron, Run, distributed_cron, leader
+from firecron.base.clocks import Deadline
+from firecron.errors import NoCredentials
+from firecron.jobs import decorator as declarations
 from firecron.settings import load
+from firecron.store import Snapshot
 from firecron.testing import FakeTiming, MemoryStore
 
 
@@ -87,6 +93,78 @@ def test_a_start_that_is_cancelled_is_undone_when_it_is_done(crons: FireCron, mo
     asyncio.run(main())
     assert order == ["start", "stop"]
     assert not is_ticking(crons)
+
+
+class Refusing(MemoryStore):
+    """One that no request reaches: no access token could be had."""
+
+    def timestamp(self, path: str, deadline: Deadline) -> int:
+        raise NoCredentials("no token")
+
+    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
+        raise NoCredentials("no token")
+
+    def read(self, path: str, deadline: Deadline) -> Snapshot:
+        raise NoCredentials("no token")
+
+
+def test_one_cause_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without credentials one line says that no job runs, and why: the ticker's, beside whatever else has failed."""
+    monkeypatch.setattr(declarations, "REMEMBERED", {})  # other tests' jobs
+    timing = FakeTiming(wall=START)
+    job = distributed_cron(NAME, "* * * * *")(lambda: None)
+    stands = leader("stands", ttl=15)(lambda: None)
+    crons = FireCron(job, stands, store=Refusing(timing.now), timing=timing, settings=load(), enabled=True)
+    said: list[Event] = []
+    failed = {slug: threading.Event() for slug in ("clock.unavailable", "heartbeat.failed", "catalogue.failed")}
+    failed["lock.refused"] = threading.Event()
+
+    def hear(event: Event) -> None:
+        said.append(event)
+        if event.slug in failed:
+            failed[event.slug].set()
+
+    crons.events.subscribe(hear)
+    with crons:
+        assert all(event.wait(PATIENCE) for event in failed.values())
+    assert [event.slug for event in said if event.level >= logging.WARNING] == ["clock.unavailable"]
+
+
+def test_a_second_ctrl_c_ends_what_a_server_waits_for(
+    crons: FireCron,
+) -> None:
+    """A job and a leader that sleep are cancelled when Ctrl-C comes while the lifespan ends: the grace isn't over."""
+    runs: list[Run] = []
+    begun, leads = threading.Event(), threading.Event()
+
+    @leader("leads", ttl=15)
+    async def stands() -> None:
+        leads.set()
+        await asyncio.Event().wait()
+
+    @distributed_cron("sleeps", "0 0 1 1 *")
+    async def sleeps(run: Run) -> None:
+        runs.append(run)
+        begun.set()
+        await asyncio.Event().wait()
+
+    crons.registry.add(sleeps)
+    crons.engine.explore(stands)
+
+    async def main() -> str | None:
+        async with crons:
+            assert await asyncio.to_thread(leads.wait, PATIENCE)
+            result = asyncio.ensure_future(asyncio.to_thread(crons.registry.trigger, "sleeps"))
+            assert await asyncio.to_thread(begun.wait, PATIENCE)
+            stopping = asyncio.get_running_loop().run_in_executor(None, runs[0].stopping.wait, PATIENCE)
+            stopping.add_done_callback(lambda _: signal.raise_signal(signal.SIGINT))
+        return (await result).outcome
+
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        assert asyncio.run(main()) == "interrupted"
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_stop_needs_none_of_the_loops_threads(crons: FireCron) -> None:

@@ -12,7 +12,7 @@ from tests.simulation.world import NAME
 from firecron import FireCron, distributed_cron
 from firecron.base.clocks import SystemTiming
 from firecron.base.instants import to_text
-from firecron.jobs.result import Result
+from firecron.jobs.registry import Result
 from firecron.runs.turn import WantedClaim
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb

@@ -20,7 +20,8 @@ from tests.unit.interrupts import Line, interrupt, lines_of
 from tests.unit.threads import PATIENCE, ended, ended_stops
 
 from firecron import FireCron, Run, Stopping, distributed_cron
-from firecron.base import outstanding
+from firecron.app import is_inside
+from firecron.base import threads as outstanding
 from firecron.base.events import Event
 from firecron.base.flag import Flag
 from firecron.jobs.options import Overlap
@@ -30,7 +31,6 @@ from firecron.lock.contender import Contender
 from firecron.runs import lanes, runner
 from firecron.runs.execution import Performer
 from firecron.runs.lanes import Lanes
-from firecron.scheduler.stopper import is_inside
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 

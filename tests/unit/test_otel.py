@@ -20,10 +20,10 @@ from tests.unit.test_races import Watched, code_of, looping, race
 
 import firecron.otel
 from firecron import FireCron, LockService, Run, distributed_cron
-from firecron.base import forks
+from firecron.base import flag as forks
 from firecron.base.events import Events
 from firecron.errors import Unavailable
-from firecron.lock.election import Election
+from firecron.leaders.term import Election
 from firecron.otel import instrument
 from rtdb_emulator.pytest_plugin import Rtdb
 

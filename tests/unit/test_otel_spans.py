@@ -15,7 +15,7 @@ from opentelemetry.trace import StatusCode
 
 from firecron import FireCron, LeaseLost, Run, Stopping, distributed_cron
 from firecron.base.events import Events
-from firecron.jobs.around import Around
+from firecron.jobs.job import Around
 from firecron.otel import instrument
 
 NINE = "2026-11-18T09:00:00Z"

@@ -22,7 +22,7 @@ from tests.unit.threads import PATIENCE, ended, named
 
 from firecron import FireCron, Run, distributed_cron
 from firecron.base.events import Event, Events
-from firecron.lock.keeper import Keeper
+from firecron.lock.lease import Keeper
 from firecron.runs.body import Body
 from firecron.runs.execution import Performer
 from firecron.scheduler.ticker import Ticker

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from math import inf, nextafter
 
 import pytest
 
+from firecron import FireCron, LockService
 from firecron.errors import ConfigurationError
 from firecron.settings import FACTS, Settings, load, unknown_variables
 
@@ -165,14 +167,27 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 
 
 def test_arguments_are_refused_as_variables_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A value that can't be is the library's error from `Settings(…)` as from the environment, in the same words."""
+    """A value that can't be is the library's error from `Settings(…)` as from the environment, where it names the
+    variable.
+    """
     with pytest.raises(ConfigurationError) as given:
         Settings(margin=-1)
     monkeypatch.setenv("FIRECRON_MARGIN", "-1")
     with pytest.raises(ConfigurationError) as set_by_variable:
         Settings()
     assert str(given.value) == "margin=-1: Input should be greater than 0"
-    assert str(set_by_variable.value) == "margin='-1': Input should be greater than 0"
+    assert str(set_by_variable.value) == "FIRECRON_MARGIN='-1': Input should be greater than 0"
+
+
+@pytest.mark.parametrize("settings", [{}, {"margin": 0.5}, "margin"])
+@pytest.mark.parametrize("make", [FireCron, LockService])
+def test_settings_that_are_none_are_refused(make: Callable[..., object], settings: object) -> None:
+    """What isn't a Settings is refused with the value, and with what to write instead."""
+    with pytest.raises(
+        ConfigurationError, match=r"settings=.* is not a Settings: write settings=Settings\("
+    ) as refused:
+        make(settings=settings)
+    assert repr(settings) in str(refused.value)
 
 
 @pytest.mark.parametrize(

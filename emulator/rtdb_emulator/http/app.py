@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
+import time
 from asyncio import Transport
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import aclosing
 from dataclasses import replace
 from http.client import responses
@@ -20,37 +22,53 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from rtdb_emulator.errors import BadRequest
-from rtdb_emulator.http.bodies import read_large
-from rtdb_emulator.http.credentials import is_admin
-from rtdb_emulator.http.faults import Faults
-from rtdb_emulator.http.log import LoggedRequest, RequestLog
-from rtdb_emulator.http.matching import Criteria, RequestFacts, fits
-from rtdb_emulator.http.messages import CORS, Answer, Reply, RestRequest, Stream, error_reply
-from rtdb_emulator.http.parameters import MAX_BODY, WRITE_TOO_LARGE
+from rtdb_emulator.errors import BadRequest, Refusal
+from rtdb_emulator.http.faults import Ended, Faults
+from rtdb_emulator.http.log import Criteria, LoggedRequest, RequestFacts, RequestLog, fits
+from rtdb_emulator.http.messages import (
+    CORS,
+    MAX_BODY,
+    READ_TOO_LARGE,
+    WRITE_TOO_LARGE,
+    Answer,
+    Content,
+    Reply,
+    RestRequest,
+    Stream,
+    error_reply,
+    identify,
+    is_admin,
+    method_of,
+)
 from rtdb_emulator.http.service import Service
-from rtdb_emulator.http.slices import sent_in_slices
 from rtdb_emulator.http.sse import CONTENT_TYPE, HEADERS, Subscription
-from rtdb_emulator.http.verdicts import account, is_operation
-from rtdb_emulator.large import writing
-from rtdb_emulator.paths import parse_url_query
-from rtdb_emulator.tree import Node
+from rtdb_emulator.jsondata import NeedsServer
+from rtdb_emulator.large import LARGE, reading, reading_patch
+from rtdb_emulator.paths import PRIORITY, parse_url_path, parse_url_query
+from rtdb_emulator.steps import has_more, in_slices, sent_in_slices
+from rtdb_emulator.store import Account, Operation, Remains, Verdict
+from rtdb_emulator.tree import Path
 from rtdb_emulator.ws.server import Sockets
 
 logger = logging.getLogger("rtdb_emulator")
 
 # The scope's key for the connection of a request, so that a fault can close it. `Listener` sets it.
 TRANSPORT = "rtdb_emulator.transport"
-
-
-class Ended(Exception):
-    """The emulator stops while a fault holds a request up."""
+MAX_READ = 256 * 1024 * 1024
 
 
 class App:
     """One emulator's HTTP. `stopping` ends all waits and streams."""
 
-    def __init__(self, service: Service, log: RequestLog, faults: Faults, keep_alive: float, sockets: Sockets) -> None:
+    def __init__(
+        self,
+        service: Service,
+        log: RequestLog,
+        faults: Faults,
+        keep_alive: float,
+        sockets: Sockets,
+        remains: Remains,
+    ) -> None:
         self.sockets = sockets
         self._service = service
         self._log = log
@@ -58,6 +76,9 @@ class App:
         self._keep_alive = keep_alive
         self._open: set[HttpExchange] = set()
         self.stopping = asyncio.Event()
+        self._remains = remains
+        self._freeing: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = HttpExchange(self, scope, receive)
@@ -68,6 +89,15 @@ class App:
             logger.debug("the client disconnected before its request was whole")
         finally:
             self._open.discard(exchange)
+
+    def wake(self) -> None:
+        """Free what remains of large nodes, in slices. Any thread may call this."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._free)
+
+    def _free(self) -> None:
+        if self._freeing is None or self._freeing.done():
+            self._freeing = self._loop.create_task(in_slices(self._remains.freeing()))
 
     def interrupt(self, criteria: Criteria) -> None:
         """Close the connections of all requests under way that fit the criteria, and the sockets that fit."""
@@ -97,13 +127,16 @@ class App:
         exchange.facts = _facts(request, self._service.namespace(request), scope)
         logged = LoggedRequest(exchange.facts, _request_size(scope, request))
         self._log.add(logged)
+        steps = self._service.preparing(request)
+        if has_more(steps):
+            await in_slices(steps)
         fault = self._faults.take(exchange.facts)
         try:
             answer = await fault.effect(exchange) if fault else exchange.serve()
         except Ended:
             answer = None
-        if is_operation(request):
-            self._service.note(account(exchange.facts, answer))
+        if _is_operation(request):
+            self._service.note(_account(exchange.facts, answer))
         if answer is None:
             await exchange.drop()
             return
@@ -112,8 +145,10 @@ class App:
             response: Response = StreamingResponse(frames, headers={**CORS, **HEADERS}, media_type=CONTENT_TYPE)
             body_size = 0
         else:
-            response = _response(answer, self.stopping, logged)
-            body_size = 0 if request.method == "HEAD" else len(answer.body)
+            answer = await _made(answer, request)
+            response = _response(answer, self.stopping)
+            body = answer.body if answer.long is None else answer.long.whole
+            body_size = 0 if request.method == "HEAD" else len(body)
         logged.status = response.status_code
         logged.response_bytes = _head_size(response) + body_size
         await response(scope, receive, send)
@@ -131,7 +166,7 @@ class App:
 
 
 class HttpExchange:
-    """One request under way, for a fault (`http.exchange.Exchange`)."""
+    """One request under way, for a fault (`http.faults.Exchange`)."""
 
     def __init__(self, app: App, scope: Scope, receive: Receive) -> None:
         self._app = app
@@ -145,6 +180,10 @@ class HttpExchange:
         transport: Transport = self._scope["extensions"][TRANSPORT]
         return transport
 
+    @property
+    def over(self) -> asyncio.Event:
+        return self._app.stopping
+
     async def read(self) -> RestRequest:
         """The whole request; BadRequest if its query is broken, or its body larger than this client's may be."""
         parameters = parse_url_query(self._scope["query_string"].decode("latin-1"))
@@ -157,29 +196,12 @@ class HttpExchange:
                 if limit is not None and len(body) > limit:
                     raise BadRequest(WRITE_TOO_LARGE)
         path = self._scope["raw_path"].decode("latin-1")
-        self._request = await read_large(RestRequest(self._scope["method"], path, parameters, headers, body))
+        self._request = await _read_large(RestRequest(self._scope["method"], path, parameters, headers, body))
         return self._request
 
     def serve(self, *, rules_first: bool = False) -> Answer:
         assert self._request is not None, "a request is read before it is served"
         return self._app.serve(replace(self._request, rules_first=True) if rules_first else self._request)
-
-    async def pause(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._app.stopping.wait(), seconds)
-        self._check_running()
-
-    async def until(self, event: asyncio.Event) -> None:
-        waits = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(self._app.stopping.wait())]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
-        self._check_running()
-
-    def _check_running(self) -> None:
-        """Raise Ended if the emulator stops: a request that a fault holds up has no effect then."""
-        if self._app.stopping.is_set():
-            raise Ended
 
     async def drop(self) -> None:
         """Close the connection at once, and return when it is closed. The server sees a client that disconnects."""
@@ -188,16 +210,21 @@ class HttpExchange:
             pass
 
 
-async def _counted(node: Node, logged: LoggedRequest) -> AsyncIterator[bytes]:
-    async for piece in sent_in_slices(writing(node)):
-        logged.response_bytes += len(piece)
-        yield piece
+async def _made(reply: Reply, request: RestRequest) -> Reply:
+    """Return a reply whose long body is made, or the refusal of a read that is too large."""
+    if reply.long is not None:
+        await in_slices(reply.long.making())
+        if len(reply.long.whole) > MAX_READ and method_of(request) in ("GET", "HEAD"):
+            return error_reply(400, READ_TOO_LARGE)
+    return reply
 
 
-def _response(reply: Reply, stopping: asyncio.Event, logged: LoggedRequest) -> Response:
+def _response(reply: Reply, stopping: asyncio.Event) -> Response:
     headers = {**CORS, "cache-control": "no-cache", **reply.headers}
-    if reply.shown is not None:
-        return StreamingResponse(_counted(reply.shown, logged), reply.status, headers, reply.content_type)
+    if reply.long is not None:
+        body = reply.long.whole
+        headers["content-length"] = str(len(body))
+        return StreamingResponse(sent_in_slices(body), reply.status, headers, reply.content_type)
     if reply.status in (204, 304):
         return Response(None, reply.status, headers)
     if not reply.pause:
@@ -238,3 +265,90 @@ def _head_size(response: Response) -> int:
 
 def _headers_size(headers: list[tuple[bytes, bytes]]) -> int:
     return sum(len(name) + len(value) + len(": \r\n") for name, value in headers) + len("\r\n")
+
+
+# --- large bodies
+#
+# They are read before the request is answered, without holding up other requests. `Service` reads a body of usual size
+# itself. An error in a large body is kept until its turn comes: errors of the credentials and of the request itself
+# come first.
+
+
+async def _read_large(request: RestRequest) -> RestRequest:
+    """Return the request, with the content of its body in place of the body where that is large."""
+    if len(request.body) < LARGE or method_of(request) not in ("PUT", "POST", "PATCH"):
+        return request
+    try:
+        path = parse_url_path(request.path.removesuffix(".json"))
+    except BadRequest:
+        return request
+    if path[-1:] == (PRIORITY,):
+        return request
+    try:
+        content = await in_slices(_content(request, path))
+    except NeedsServer:
+        return request  # its server values are known only at the write
+    except BadRequest as error:
+        content = error
+    return replace(request, body=b"", content=content, size=request.size)
+
+
+def _content(request: RestRequest, path: Path) -> Generator[None, None, Content]:
+    if method_of(request) == "PATCH":
+        return (yield from reading_patch(request.body, len(path)))
+    return (yield from reading(request.body, len(path) + (method_of(request) == "POST")))
+
+
+# --- a request and its answer as an operation, for the emulator's page
+
+# Credentials, and parameters that other fields of an operation show.
+_HIDDEN = ("ns", "auth", "access_token", "auth_variable_override")
+_VERDICTS: dict[int, Verdict] = {401: "denied", 403: "denied", 412: "stale"}
+_LONGEST_ERROR = 1_000
+
+
+def _is_operation(request: RestRequest) -> bool:
+    """Return whether a request is for data or rules."""
+    return request.method != "OPTIONS" and request.path.endswith(".json") and not request.path.startswith("/.inspect/")
+
+
+def _account(facts: RequestFacts, answer: Answer | None) -> Account:
+    """Return a function that describes the operation later, and keeps no more of the answer than that needs.
+
+    `answer` is None if a fault has dropped the request.
+    """
+    status = None if answer is None else answer.status if isinstance(answer, Reply) else 200
+    refused = answer.refused if isinstance(answer, Reply) else None
+    error = answer.body if isinstance(answer, Reply) and answer.status >= 400 and answer.status != 412 else b""
+    error = bytes(error[:_LONGEST_ERROR])
+    at = time.time_ns() // 1_000_000
+
+    def describe() -> Operation:
+        detail = "&".join(f"{name}={value}" for name, value in facts.parameters.items() if name not in _HIDDEN)
+        try:
+            access = identify(facts.headers, facts.parameters)
+        except Refusal:
+            access = None
+        how = "LISTEN" if "text/event-stream" in facts.headers.get("accept", "") else facts.method
+        if status is not None and "if-match" in facts.headers:
+            detail = f"{detail} if-match".strip()
+        return Operation(at, facts.namespace, how, facts.path, access, _verdict(status), detail, _text(error), refused)
+
+    return describe
+
+
+def _verdict(status: int | None) -> Verdict:
+    if status is None:
+        return "dropped"
+    if status < 400:
+        return "allowed"
+    return _VERDICTS.get(status, "failed" if status >= 500 else "refused")
+
+
+def _text(body: bytes) -> str:
+    """Return the error in an answer's body."""
+    text = body.decode(errors="replace")
+    try:
+        return str(json.loads(text)["error"])
+    except (ValueError, LookupError, TypeError):
+        return text

@@ -3,6 +3,8 @@
 A fault waits for the requests that fit it, lets the first `nth - 1` of them pass, and applies to the next `times`
 (None: to all that follow). Only one fault applies to a request: the oldest that is due. A fault counts its requests in
 `hits`. It ends with `remove()`, with its `with` block, or with `Faults.clear()`.
+
+`Faults` has those for requests over HTTP and over sockets, `SocketFaults` those that only a socket can have.
 """
 
 from __future__ import annotations
@@ -10,16 +12,72 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Literal, Self, TypeAlias, TypeVar, Unpack
+from typing import Final, Literal, Protocol, Self, TypeAlias, TypeVar, Unpack, cast
 
-from rtdb_emulator.http.exchange import Effect, Exchange, Which
-from rtdb_emulator.http.matching import Criteria, RequestFacts, check, fits
+from rtdb_emulator.http.log import Criteria, RequestFacts, check, fits
 from rtdb_emulator.http.messages import Answer, Reply, Stream
-from rtdb_emulator.http.socket_faults import SocketFaults
-from rtdb_emulator.large import writing
+
+# --- a request under way, over HTTP or a socket, as a fault sees it
+
+
+class Which(Criteria, total=False):
+    """The requests that a fault applies to.
+
+    The criteria say which requests fit. `nth` is the first of those that the fault applies to, and `times` how many.
+    """
+
+    nth: int
+    times: int | None
+
+
+class Ended(Exception):
+    """A request is over while a fault holds it up: it has no effect then."""
+
+
+class Exchange(Protocol):
+    """One request under way, as a fault sees it."""
+
+    @property
+    def over(self) -> asyncio.Event:
+        """Set when the emulator stops, or the client is gone."""
+
+    def serve(self, *, rules_first: bool = False) -> Answer:
+        """Let the database handle the request, and return its answer."""
+
+
+# Applies a fault to a request. Returns the answer to send, or None to close the connection without an answer.
+Effect: TypeAlias = Callable[[Exchange], Awaitable[Answer | None]]
+
+NO_ANSWER: Final = Reply(0)
+"""Over a socket: the connection stays open, and the request never gets an answer."""
+
+
+class SocketExchange(Exchange, Protocol):
+    """One request of a socket, or the socket's opening, to which the server's hello is the answer."""
+
+    def serve_answer_first(self) -> None:
+        """Let the database handle the request, and send the answer before the pushes that the request causes."""
+
+    def control(self, kind: str, data: object) -> None:
+        """Send a control message."""
+
+    def expire(self, text: str) -> None:
+        """Send the message that the client's credential has expired."""
+
+    def cut(self) -> None:
+        """Handle the request, send half of the answer's segments, and close the connection."""
+
+    def freeze(self) -> None:
+        """Read and write nothing more, until the emulator's `silence` has passed."""
+
+    def skew(self, milliseconds: int) -> None:
+        """Put a wrong time into the hello, off by these milliseconds."""
+
+
+# --- faults
 
 Moment: TypeAlias = Literal["before", "after"]
 
@@ -122,7 +180,7 @@ class Hold(Fault):
                 event.set()
             self._held.append((asyncio.get_running_loop(), event))
         self._reached.set()
-        await exchange.until(event)
+        await _until(exchange, event)
         return exchange.serve() if answer is None else answer
 
 
@@ -178,10 +236,10 @@ class Faults:
 
         async def effect(exchange: Exchange) -> Answer:
             if moment == "before":
-                await exchange.pause(seconds)
+                await _pause(exchange, seconds)
                 return exchange.serve()
             answer = exchange.serve()
-            await exchange.pause(seconds)
+            await _pause(exchange, seconds)
             return answer
 
         return self._add(Fault(self, effect, which))
@@ -209,8 +267,8 @@ class Faults:
             answer = exchange.serve()
             if isinstance(answer, Stream):
                 return answer
-            body = answer.body if answer.shown is None else b"".join(writing(answer.shown))
-            return replace(answer, body=body, shown=None, pause=seconds)
+            body = answer.body if answer.long is None else bytes(answer.long.whole)
+            return replace(answer, body=body, long=None, pause=seconds)
 
         return self._add(Fault(self, effect, which))
 
@@ -306,3 +364,133 @@ class Faults:
         with self._lock:
             self._faults.append(fault)
         return fault
+
+
+async def _pause(exchange: Exchange, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(exchange.over.wait(), seconds)
+    _check_not_over(exchange)
+
+
+async def _until(exchange: Exchange, event: asyncio.Event) -> None:
+    waits = [asyncio.ensure_future(either.wait()) for either in (event, exchange.over)]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
+    _check_not_over(exchange)
+
+
+def _check_not_over(exchange: Exchange) -> None:
+    if exchange.over.is_set():
+        raise Ended
+
+
+# --- faults that only a socket can have
+
+_Act: TypeAlias = Callable[[SocketExchange], object]
+_SocketEffect: TypeAlias = Callable[[SocketExchange], Awaitable[Answer | None]]
+
+
+class SocketFaults:
+    """The faults of an emulator's sockets. Each method takes the keywords of `Faults` for its requests.
+
+    A socket's opening is a request with the method "OPEN", and the hello is its answer. The others are
+    "LISTEN", "UNLISTEN", "GET", "PUT", "PATCH" and "ONDISCONNECT", and "AUTH", "GAUTH" and so on for actions without a
+    path.
+    """
+
+    def __init__(self, add: Callable[[Effect, Which], Fault]) -> None:
+        self._make = add
+
+    def swallow(self, **which: Unpack[Which]) -> Fault:
+        """Handle the request, and never answer it; the connection stays open.
+
+        Args:
+            which: The requests that the fault applies to.
+        """
+        return self._instead(lambda exchange: exchange.serve(), which)
+
+    def answer_first(self, **which: Unpack[Which]) -> Fault:
+        """Send the answer before the pushes that the request causes: the wrong way round.
+
+        Args:
+            which: The requests that the fault applies to.
+        """
+        return self._instead(lambda exchange: exchange.serve_answer_first(), which)
+
+    def stale(self, **which: Unpack[Which]) -> Fault:
+        """Answer a write that its hash is stale, whatever the database holds. The client runs its transaction again.
+
+        Args:
+            which: The requests that the fault applies to; PUTs, unless a method is given.
+        """
+
+        async def effect(exchange: SocketExchange) -> Answer:
+            return Reply(412, b"Transaction hash does not match")
+
+        return self._add(effect, Which(method="PUT") | which)
+
+    def reset(self, host: str, **which: Unpack[Which]) -> Fault:
+        """Send the client to another host, in place of an answer. The request has no effect.
+
+        Args:
+            host: The other host, as `host:port`.
+            which: The requests that the fault applies to; an opening, unless a method is given.
+        """
+        return self._instead(lambda exchange: exchange.control("r", host), Which(method="OPEN") | which)
+
+    def expire(self, text: str = "Auth token is expired", **which: Unpack[Which]) -> Fault:
+        """Send the message that the client's credential has expired, then handle the request.
+
+        Args:
+            text: The reason in the message.
+            which: The requests that the fault applies to.
+        """
+        return self._before(lambda exchange: exchange.expire(text), which)
+
+    def cut(self, **which: Unpack[Which]) -> Fault:
+        """Handle the request, and close the connection in the middle of the answer, which is in segments.
+
+        Args:
+            which: The requests that the fault applies to.
+        """
+        return self._instead(lambda exchange: exchange.cut(), which)
+
+    def freeze(self, **which: Unpack[Which]) -> Fault:
+        """Read and write nothing from this request on, until the emulator's `silence` has passed: a pulled cable.
+
+        Args:
+            which: The requests that the fault applies to.
+        """
+        return self._instead(lambda exchange: exchange.freeze(), which)
+
+    def skew(self, seconds: float, **which: Unpack[Which]) -> Fault:
+        """Put a wrong time into the hello. The client computes its `.info/serverTimeOffset` from it.
+
+        Args:
+            seconds: The difference from the right time; a negative one is in the past.
+            which: The openings that the fault applies to.
+        """
+        return self._before(lambda exchange: exchange.skew(round(seconds * 1000)), Which(method="OPEN") | which)
+
+    def _instead(self, act: _Act, which: Which) -> Fault:
+        """Act in place of an answer."""
+
+        async def effect(exchange: SocketExchange) -> Answer:
+            act(exchange)
+            return NO_ANSWER
+
+        return self._add(effect, which)
+
+    def _before(self, act: _Act, which: Which) -> Fault:
+        """Act, then handle the request."""
+
+        async def effect(exchange: SocketExchange) -> Answer:
+            act(exchange)
+            return exchange.serve()
+
+        return self._add(effect, which)
+
+    def _add(self, effect: _SocketEffect, which: Which) -> Fault:
+        # With this wire, only requests of sockets fit, and their exchange is a `SocketExchange`.
+        return self._make(cast(Effect, effect), which | Which(wire="socket"))

@@ -156,6 +156,12 @@ class Listener:
         await asyncio.sleep(0)  # let the connections see their end
         if self._state.tasks:
             await asyncio.wait(tuple(self._state.tasks), timeout=STOP_GRACE)
+        # Long work that nobody waits for any more: messages of sockets, the end of large nodes.
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=STOP_GRACE)
 
 
 def _config(app: ASGIApp) -> Config:

@@ -8,39 +8,45 @@ permission and parameters that can't be mixed (of a conditional write after its 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from ipaddress import ip_address
 from urllib.parse import quote
 
+from rtdb_emulator import viewer
 from rtdb_emulator.database import ADMIN, Access, Database, PreconditionFailed, etag
 from rtdb_emulator.errors import BadRequest, Denied
-from rtdb_emulator.http.credentials import identify
-from rtdb_emulator.http.management import MANAGEMENT, Endpoint
-from rtdb_emulator.http.messages import SCRIPT, TEXT, Answer, Reply, RestRequest, Stream, error_reply, method_of
-from rtdb_emulator.http.parameters import (
-    READ_TOO_LARGE,
+from rtdb_emulator.http.endpoints import MANAGEMENT, Endpoint
+from rtdb_emulator.http.messages import (
+    JSON,
+    SCRIPT,
+    TEXT,
     WRITE_SIZE_LIMITS,
     WRITE_TOO_LARGE,
+    Answer,
     Options,
+    Reply,
+    RestRequest,
+    Stream,
+    error_reply,
     has_query,
+    identify,
+    method_of,
     parse_options,
 )
-from rtdb_emulator.jsondata import as_array, decode, decode_patch, encode, encode_shallow, render
-from rtdb_emulator.operations import Account
-from rtdb_emulator.paths import PRIORITY, parse_url_path
-from rtdb_emulator.pushid import PushIds
+from rtdb_emulator.jsondata import decode, decode_patch, encode, render
+from rtdb_emulator.large import MOST_AT_ONCE, Form, Long, is_large, preparing, writing, writing_keys
+from rtdb_emulator.paths import PRIORITY, PushIds, parse_url_path
 from rtdb_emulator.query import Query, parse_query, parse_shallow
-from rtdb_emulator.store import Store
-from rtdb_emulator.streaming import View
+from rtdb_emulator.store import Account, Store
 from rtdb_emulator.tree import EMPTY, Node, Path
-from rtdb_emulator.viewer import pages
+from rtdb_emulator.watching import View
 
 logger = logging.getLogger("rtdb_emulator")
 
-MAX_READ = 256 * 1024 * 1024
-
 _METHODS = "GET, PUT, POST, PATCH, DELETE"
+_MOST_HINTS = 100
+_MOST_NAMES = 5
 _MIXED_PRECONDITION = (
     "Mixing 'shallow', querying parameters or 'print=silent' and if-match or if-none-match requests is not supported"
 )
@@ -64,11 +70,26 @@ class Service:
         self._project = project
         self._push_ids = PushIds(random_bits)
         self._doors = doors or {}
+        # The clients that were told to name a database, by their User-Agent.
         self._hinted: set[str] = set()
 
     def is_door(self, request: RestRequest) -> bool:
         """Return whether a request is for the emulator's own endpoints (`doors`), and not for a database."""
         return request.path.strip("/") in self._doors
+
+    def preparing(self, request: RestRequest) -> Generator[None]:
+        """Make the answer to a request quick, in steps, where it needs the order or the hash of many children."""
+        conditional = {"if-match", "if-none-match"} & request.headers.keys() or _wants_etag(request)
+        if not request.path.endswith(".json") or not (conditional or "orderBy" in request.parameters):
+            return
+        try:
+            database = self._store.database(self.namespace(request))
+            path = parse_url_path(request.path.removesuffix(".json"))
+            query = parse_query(request.parameters)
+        except BadRequest:
+            return  # which the answer says
+        order = query.order if query is not None and database.has_index(path, query) else None
+        yield from preparing(database.root.at(path), order, hashed=bool(conditional))
 
     def answer(self, request: RestRequest) -> Answer:
         try:
@@ -97,11 +118,12 @@ class Service:
         names = self._store.names()
         if len(names) == 1:
             return names[0]
-        if request.path.endswith(".json") and names and {*names, self._project} != self._hinted:
-            self._hinted = {*names, self._project}
+        client = request.headers.get("user-agent", "")
+        if request.path.endswith(".json") and names and client not in self._hinted and len(self._hinted) < _MOST_HINTS:
+            self._hinted.add(client)
             logger.warning(
-                "%s %s names no database (?ns=NAME) and is for %r; there are %s",
-                request.method, request.path, self._project, ", ".join(names),
+                "%s %s of %s names no database (?ns=NAME) and is for %r; there are %s",
+                request.method, request.path, client or "a client without a name", self._project, _some(names),
             )  # fmt: skip
         return self._project
 
@@ -116,8 +138,8 @@ class Service:
         if method in ("GET", "HEAD"):
             if request.path == "/":
                 wants_page = "text/html" in request.headers.get("accept", "")
-                return pages.front_page() if wants_page else Reply(200, b"rtdb-emulator is ready\n", content_type=TEXT)
-            if file := pages.file(request.path):
+                return viewer.front_page() if wants_page else Reply(200, b"rtdb-emulator is ready\n", content_type=TEXT)
+            if file := viewer.file(request.path):
                 return file
         if request.path == "/.ws":
             text = b"This is a WebSocket: ask for an upgrade.\n"
@@ -173,12 +195,13 @@ class Service:
             return Reply(304, headers=headers)
         if options.printing == "silent":
             return _reply(b"", headers, options)
-        body = _body(node, query, options)
-        if len(body) > MAX_READ:
-            raise BadRequest(READ_TOO_LARGE)
+        is_long, pieces = _shown(node, query, options)
         if options.callback:
-            return Reply(200, _script(options.callback, body), headers, SCRIPT)
-        return _reply(body, headers, options)
+            pieces = _script(options.callback, pieces)
+        content_type = SCRIPT if options.callback else JSON
+        if is_long:
+            return Reply(200, b"", headers, content_type, long=Long(pieces))
+        return Reply(200, b"".join(pieces), headers, content_type)
 
     def _put(self, request: RestRequest, database: Database, path: Path, access: Access, options: Options) -> Reply:
         _check_write_size(request.size, options)
@@ -284,45 +307,51 @@ def _check_removal(database: Database, path: Path, options: Options) -> None:
         _check_write_size(len(encode(render(database.root.at(path)))), options)
 
 
-def _body(node: Node, query: Query | None, options: Options) -> bytes:
-    pretty = options.printing == "pretty"
+def _shown(node: Node, query: Query | None, options: Options) -> tuple[bool, Iterator[bytes]]:
+    """Return the JSON of a read in pieces, and whether there are many of them."""
+    form = Form(priorities=options.export, arrays=not options.export, pretty=options.printing == "pretty")
+    keys = None if query is None or node.is_empty else query.keys(node)
+    if options.shallow and node.members:
+        keys = node.ordered_keys() if keys is None else keys
+        return len(keys) > MOST_AT_ONCE, writing_keys(keys, form)
     if options.shallow:
-        return encode_shallow(node, list(query.select(node)) if query else None, pretty=pretty)
-    return encode(_shown(node, query, options), pretty=pretty)
-
-
-def _shown(node: Node, query: Query | None, options: Options) -> object:
-    if query is None or node.is_empty:
-        return render(node, priorities=options.export, arrays=not options.export)
-    chosen: Mapping[str, Node] = query.select(node)
-    members = {
-        key: render(child, priorities=options.export, arrays=not options.export) for key, child in chosen.items()
-    }
-    return members if options.export else as_array(members)
+        return is_large(node), writing(node.with_priority(None), form)
+    if keys is not None:
+        node = node.with_priority(None)  # its own is not a part of the window
+    return is_large(node, keys), writing(node, form, keys)
 
 
 def _stored(node: Node, request: RestRequest, options: Options) -> Reply:
     headers = {"etag": etag(node)} if _wants_etag(request) else {}
-    if request.content is not None and not options.printing:
-        return Reply(200, b"", headers, shown=node)
-    body = encode(render(node, priorities=True), pretty=options.printing == "pretty")
-    return _reply(body, headers, options)
+    if options.printing == "silent":
+        return Reply(204, b"", headers)
+    pretty = options.printing == "pretty"
+    if is_large(node):
+        return Reply(200, b"", headers, long=Long(writing(node, Form(priorities=True, pretty=pretty))))
+    return Reply(200, encode(render(node, priorities=True), pretty=pretty), headers)
 
 
 def _reply(body: bytes, headers: Mapping[str, str], options: Options) -> Reply:
     return Reply(204, b"", headers) if options.printing == "silent" else Reply(200, body, headers)
 
 
-def _script(function: str, body: bytes) -> bytes:
-    """Return JSON as a call, for pages that load it as a script. No other format begins with this comment."""
-    # These two characters are line breaks in older JavaScript, and not in JSON.
-    for separator in ("\u2028", "\u2029"):
-        body = body.replace(separator.encode(), f"\\u{ord(separator):04x}".encode())
-    return b"/**/%s(%s);" % (function.encode(), body)
+def _script(function: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield JSON as a call, for pages that load it as a script. No other format begins with this comment."""
+    yield b"/**/%s(" % function.encode()
+    for piece in pieces:
+        # These two characters are line breaks in older JavaScript, and not in JSON.
+        yield piece.replace("\u2028".encode(), b"\\u2028").replace("\u2029".encode(), b"\\u2029")
+    yield b");"
 
 
 def _wants_etag(request: RestRequest) -> bool:
     return request.headers.get("x-firebase-etag", "").lower() == "true"
+
+
+def _some(names: list[str]) -> str:
+    """Return a few of the names, and how many more there are."""
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _is_address(host: str) -> bool:

@@ -2,19 +2,28 @@
 
 The official Python SDK decides the form: LF only, no comments, `data: null` for keep-alive and cancel. If more than
 `BACKLOG` events wait for a client that doesn't read, the connection closes; the client reconnects and gets the whole
-value again.
+value again. What takes long to make counts as one event.
+
+What a commit changes here is found out at once, or where that takes long, when the event's turn has come: from the two
+trees of the commit, which never change. Between two slices of it others may come:
+
+* A commit: its events are behind this one in the queue.
+* The end of the permission: what was committed before is sent whole, and the cancel comes after it.
+* The client's end, or the emulator's: what isn't made is never made.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from typing import TypeAlias
 
 from rtdb_emulator.database import Commit
 from rtdb_emulator.errors import Refusal
 from rtdb_emulator.http.messages import Stream
 from rtdb_emulator.jsondata import encode
-from rtdb_emulator.streaming import Event
+from rtdb_emulator.steps import made_in_slices
+from rtdb_emulator.watching import Event, takes_long
 
 BACKLOG = 10_000
 HEADERS = {"cache-control": "no-cache"}
@@ -23,22 +32,26 @@ CONTENT_TYPE = "text/event-stream; charset=utf-8"
 KEEP_ALIVE = b"event: keep-alive\ndata: null\n\n"
 CANCEL = b"event: cancel\ndata: null\n\n"
 
+_Frame: TypeAlias = bytes | Iterator[bytes]
+
 
 class Subscription:
     """One client of a stream. Commits come in on the thread that wrote; frames go out on the event loop.
 
-    None in the queue is the end.
+    The queue has frames, frames that are still to be made, in pieces, and at the end None.
     """
 
     def __init__(self, stream: Stream, cut_off: Callable[[], None]) -> None:
         self._stream = stream
         self._cut_off = cut_off
         self._loop = asyncio.get_running_loop()
-        self._frames: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._frames: asyncio.Queue[_Frame | None] = asyncio.Queue()
 
     def committed(self, commit: Commit) -> None:
         if not self._may_read():
             self._send(CANCEL, None)
+        elif takes_long(self._stream.view.path, commit):
+            self._send(self._following(commit))
         elif events := self._stream.view.events(commit):
             self._send(*map(_frame, events))
 
@@ -56,7 +69,7 @@ class Subscription:
             if not self._may_read():  # the rules may have changed since the request was allowed
                 yield CANCEL
                 return
-            yield _frame(self._stream.view.first(root))
+            self._put(_frame(self._stream.view.first(root)))
             while True:
                 try:
                     frame = await asyncio.wait_for(self._frames.get(), keep_alive)
@@ -64,7 +77,20 @@ class Subscription:
                     frame = KEEP_ALIVE
                 if frame is None:
                     return
-                yield frame
+                async for piece in _sent(frame):
+                    yield piece
+
+    def _following(self, commit: Commit) -> Iterator[bytes]:
+        """Yield the frames of a commit in pieces; an empty one for a step."""
+        try:
+            for event in self._stream.view.following(commit):
+                frame = b"" if event is None else _frame(event)
+                if isinstance(frame, bytes):
+                    yield frame
+                else:
+                    yield from frame
+        finally:
+            self._stream.database.let_go(commit)
 
     def _may_read(self) -> bool:
         try:
@@ -73,18 +99,34 @@ class Subscription:
             return False
         return True
 
-    def _send(self, *frames: bytes | None) -> None:
+    def _send(self, *frames: _Frame | None) -> None:
         for frame in frames:
             self._loop.call_soon_threadsafe(self._put, frame)
 
-    def _put(self, frame: bytes | None) -> None:
+    def _put(self, frame: _Frame | None) -> None:
         self._frames.put_nowait(frame)
         if self._frames.qsize() > BACKLOG:
             self._cut_off()
 
 
-def _frame(event: Event) -> bytes:
+async def _sent(frame: _Frame) -> AsyncIterator[bytes]:
+    if isinstance(frame, bytes):
+        yield frame
+        return
+    async for pieces in made_in_slices(frame):
+        yield pieces
+
+
+def _frame(event: Event) -> _Frame:
+    if isinstance(event.data, Iterator):
+        return _pieces(event, event.data)
     return b"event: %s\ndata: %s\n\n" % (
         event.name.encode(),
         encode({"path": event.path, "data": event.data}),
     )
+
+
+def _pieces(event: Event, data: Iterator[bytes]) -> Iterator[bytes]:
+    yield b'event: %s\ndata: {"path":%s,"data":' % (event.name.encode(), encode(event.path))
+    yield from data
+    yield b"}\n\n"

@@ -15,13 +15,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final, final
 
-from rtdb_emulator.rules.authorize import Request, Write
+from rtdb_emulator.rules.authorize import Request, RuleNode, Write, build
 from rtdb_emulator.rules.coverage import Coverage
-from rtdb_emulator.rules.document import Value, as_json, read
+from rtdb_emulator.rules.document import RulesError, Value, as_json, read
 from rtdb_emulator.rules.evaluate import Rule
-from rtdb_emulator.rules.schema import RuleNode, build
-from rtdb_emulator.rules.scope import QueryFacts
-from rtdb_emulator.rules.source import RulesError
+from rtdb_emulator.rules.values import QueryFacts
 from rtdb_emulator.tree import Node, Path
 
 __all__ = ["OPEN", "QueryFacts", "Rules", "RulesError", "Write"]

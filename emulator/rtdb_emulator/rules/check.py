@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from rtdb_emulator.rules.source import Text
+from rtdb_emulator.rules.document import Text
 from rtdb_emulator.rules.syntax import (
     Array,
     Call,

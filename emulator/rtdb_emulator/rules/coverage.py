@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, final
 
 from rtdb_emulator.rules.evaluate import Rule
-from rtdb_emulator.rules.show import show
+from rtdb_emulator.rules.syntax import show
 
 # The counts of one rule: true, false, and broken.
 Counts: TypeAlias = list[int]

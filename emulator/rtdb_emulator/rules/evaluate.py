@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rtdb_emulator.rules.methods import SNAPSHOT_METHODS, STRING_METHODS, all_exist, property_of, snapshot_of
-from rtdb_emulator.rules.scope import Scope
 from rtdb_emulator.rules.syntax import (
     Array,
     Call,
@@ -31,15 +29,22 @@ from rtdb_emulator.rules.syntax import (
     parts,
 )
 from rtdb_emulator.rules.values import (
+    OBJECT,
+    QUERY_FIELDS,
+    QueryFacts,
     RuleFailed,
+    Scope,
+    Snapshot,
     add,
     arithmetic,
     equal,
     is_number,
+    length,
     less,
     less_or_equal,
     negative,
     number_text,
+    replaced,
     text_of,
 )
 from rtdb_emulator.tree import Path
@@ -126,13 +131,13 @@ _NAMES: Mapping[str, Evaluation] = {
 
 
 def _member(target: Evaluation, name: str) -> Evaluation:
-    return lambda scope: property_of(target(scope), name)
+    return lambda scope: _property_of(target(scope), name)
 
 
 def _index(target: Evaluation, key: Evaluation) -> Evaluation:
     def evaluate(scope: Scope) -> object:
         of, which = target(scope), key(scope)
-        return property_of(of, number_text(which) if is_number(which) else text_of(which))
+        return _property_of(of, number_text(which) if is_number(which) else text_of(which))
 
     return evaluate
 
@@ -202,7 +207,7 @@ def _call(target: Evaluation, name: str, arguments: tuple[Expression, ...], vari
     given = [compiled(argument, variables) for argument in arguments]
     if name in SNAPSHOT_METHODS:
         of_snapshot = SNAPSHOT_METHODS[name]
-        return lambda scope: of_snapshot(snapshot_of(target(scope)), *[argument(scope) for argument in given])
+        return lambda scope: of_snapshot(_snapshot_of(target(scope)), *[argument(scope) for argument in given])
     of_string = STRING_METHODS[name]
     return lambda scope: of_string(text_of(target(scope)), *[argument(scope) for argument in given])
 
@@ -217,6 +222,87 @@ def _matches(target: Evaluation, arguments: tuple[Expression, ...]) -> Evaluatio
 def _has_children(target: Evaluation, argument: Expression, variables: Mapping[str, int]) -> Evaluation:
     if isinstance(argument, Array):
         items = [compiled(item, variables) for item in argument.items]
-        return lambda scope: all_exist(snapshot_of(target(scope)), [item(scope) for item in items])
+        return lambda scope: _all_exist(_snapshot_of(target(scope)), [item(scope) for item in items])
     names = compiled(argument, variables)
-    return lambda scope: all_exist(snapshot_of(target(scope)), names(scope))
+    return lambda scope: _all_exist(_snapshot_of(target(scope)), names(scope))
+
+
+# --- properties and methods
+#
+# Each function returns a value or raises `RuleFailed`, for any arguments. `check` has checked the names and the number
+# of arguments.
+
+
+def _property_of(of: object, name: str) -> object:
+    """Return a property, or None if there is none: `auth.uid` is null without a signed-in user.
+
+    Raises RuleFailed for the `length` of a value without one.
+    """
+    match of:
+        case dict():
+            return of.get(name)
+        case QueryFacts() if name in QUERY_FIELDS:
+            return QUERY_FIELDS[name](of)
+        case str() if name == "length":
+            return length(of)
+        case list() if name.isascii() and name.isdigit() and len(name) <= len(str(len(of))):
+            return of[int(name)] if int(name) < len(of) else None
+    if name == "length":
+        raise RuleFailed
+    return None
+
+
+def _snapshot_of(value: object) -> Snapshot:
+    if isinstance(value, Snapshot):
+        return value
+    raise RuleFailed
+
+
+def _all_exist(snapshot: Snapshot, names: object) -> bool:
+    if not isinstance(names, list):
+        raise RuleFailed
+    # All names are read first: an invalid name makes the rule fail even after a missing child.
+    paths = [_path(name) for name in names]
+    return not any(snapshot.node.at(path).is_empty for path in paths)
+
+
+def _path(value: object) -> Path:
+    return tuple(key for key in text_of(value).split("/") if key)
+
+
+def _child(snapshot: Snapshot, path: object) -> Snapshot:
+    for key in _path(path):
+        snapshot = snapshot.child(key)
+    return snapshot
+
+
+def _parent(snapshot: Snapshot) -> Snapshot:
+    if snapshot.above is None:
+        raise RuleFailed
+    return snapshot.above
+
+
+def _value(snapshot: Snapshot) -> object:
+    return OBJECT if snapshot.node.members else snapshot.node.value
+
+
+SNAPSHOT_METHODS: Mapping[str, Callable[..., object]] = {
+    "val": _value,
+    "getPriority": lambda snapshot: snapshot.node.priority,
+    "parent": _parent,
+    "child": _child,
+    "exists": lambda snapshot: not snapshot.node.is_empty,
+    "hasChild": lambda snapshot, path: not snapshot.node.at(_path(path)).is_empty,
+    "hasChildren": lambda snapshot: bool(snapshot.node.members),
+    "isNumber": lambda snapshot: is_number(snapshot.node.value),
+    "isString": lambda snapshot: isinstance(snapshot.node.value, str),
+    "isBoolean": lambda snapshot: isinstance(snapshot.node.value, bool),
+}
+STRING_METHODS: Mapping[str, Callable[..., object]] = {
+    "contains": lambda text, other: text_of(other) in text,
+    "beginsWith": lambda text, other: text.startswith(text_of(other)),
+    "endsWith": lambda text, other: text.endswith(text_of(other)),
+    "replace": replaced,
+    "toLowerCase": str.lower,
+    "toUpperCase": str.upper,
+}

@@ -19,8 +19,6 @@ from rtdb_emulator.ordering import Scalar
 from rtdb_emulator.rules import Rules
 from rtdb_emulator.rules.authorize import Asked, Write
 from rtdb_emulator.rules.evaluate import compiled
-from rtdb_emulator.rules.scope import QueryFacts
-from rtdb_emulator.rules.show import show, show_value
 from rtdb_emulator.rules.syntax import (
     Array,
     Call,
@@ -33,8 +31,10 @@ from rtdb_emulator.rules.syntax import (
     Regex,
     Unary,
     parts,
+    show,
+    show_value,
 )
-from rtdb_emulator.rules.values import RuleFailed
+from rtdb_emulator.rules.values import QueryFacts, RuleFailed
 from rtdb_emulator.tree import EMPTY, Node, Path
 from rtdb_emulator.tree import Member as Below
 

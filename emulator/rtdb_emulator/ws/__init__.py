@@ -1,13 +1,12 @@
 """Protocol 5: the WebSocket that the JavaScript, Node, Java and mobile SDKs speak.
 
-    connection  the shell: frames in, frames out, limits, silence, faults
-    session     one client: a request in, an answer out; its rights and its listens
-    listens     all listens of a database: the messages of each commit
-    windows     the children that a query shows, kept up to date child by child
-    disconnects the onDisconnect writes of a client
-    messages    the texts of the messages
-    segments    messages cut into frames, and put together again
-    queries     a query in the form of the protocol
+    server      all sockets of an emulator: handshakes, sessions by their ids, the end of all
+    connection  one socket: frames in, limits, silence, faults
+    outlet      its way out: frames in the order of the commits
+    exchange    one request, from its arrival to its answer
+    session     one client: its rights, its listens, its onDisconnect writes
+    listens     all listens of a database: the messages of each commit, the windows of queries
+    messages    the texts of the messages, the queries in them, the frames that carry them
 
-Everything but `connection` and `server` is pure: no sockets, no clock, no event loop.
+`session`, `listens` and `messages` are pure: no sockets, no clock, no event loop.
 """

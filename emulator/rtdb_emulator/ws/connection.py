@@ -11,24 +11,21 @@ import asyncio
 import logging
 from asyncio import AbstractEventLoop, Transport
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Final
 
 from websockets.frames import Frame, Opcode
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
-from rtdb_emulator.http.exchange import NO_ANSWER
-from rtdb_emulator.http.faults import Fault, Faults
-from rtdb_emulator.http.log import LoggedRequest, RequestLog
-from rtdb_emulator.http.matching import RequestFacts
+from rtdb_emulator.http.faults import NO_ANSWER, Ended, Fault, Faults
+from rtdb_emulator.http.log import LoggedRequest, RequestFacts, RequestLog
 from rtdb_emulator.http.messages import Reply
-from rtdb_emulator.operations import Operations
-from rtdb_emulator.ws.asked import Asked, Opening, Operation
-from rtdb_emulator.ws.exchange import Ended, Exchange
-from rtdb_emulator.ws.messages import INSPECT, Answer, Request, control, parse
+from rtdb_emulator.steps import has_more, in_slices
+from rtdb_emulator.store import Operations
+from rtdb_emulator.ws.exchange import Asked, ClientRequest, Exchange, Opening
+from rtdb_emulator.ws.messages import INSPECT, Answer, Assembler, Broken, Message, Request, control, framed, parse
 from rtdb_emulator.ws.outlet import Outlet
-from rtdb_emulator.ws.segments import Assembler, Broken, Message, framed
 from rtdb_emulator.ws.session import Session
 
 logger = logging.getLogger("rtdb_emulator")
@@ -40,7 +37,7 @@ _STATUSES = {"ok": 200, "permission_denied": 401, "invalid_token": 401, "datasta
 
 
 class Connection(asyncio.Protocol):
-    """A socket whose handshake is done; `ended` is called when its client is gone."""
+    """A socket whose handshake is done. When its client is gone, `ended` gets the steps of its session's end."""
 
     def __init__(
         self,
@@ -52,7 +49,7 @@ class Connection(asyncio.Protocol):
         faults: Faults,
         operations: Operations,
         silence: float,
-        ended: Callable[[], None],
+        ended: Callable[[Generator[None]], None],
     ) -> None:
         self._transport = transport
         self._protocol = protocol
@@ -67,7 +64,7 @@ class Connection(asyncio.Protocol):
         self._fragments: bytearray | None = None
         # The work to do: requests, and at the end the client's leave.
         self._inbox: deque[str | Broken | None] = deque()
-        self._befallen: asyncio.Task[None] | None = None
+        self._held_up: asyncio.Task[None] | None = None
         self._over: asyncio.Event | None = None
         self._is_paused = False
         self._is_frozen = False
@@ -152,7 +149,7 @@ class Connection(asyncio.Protocol):
         if self._is_frozen:
             return
         until = self._loop.time() + _TURN
-        while self._inbox and self._befallen is None and not self._is_over:
+        while self._inbox and self._held_up is None and not self._is_over:
             item = self._inbox.popleft()
             if isinstance(item, str):
                 self._do(item)
@@ -163,7 +160,7 @@ class Connection(asyncio.Protocol):
         self._outlet.flush()
         if self._is_over:
             return
-        if self._inbox and self._befallen is None:
+        if self._inbox and self._held_up is None:
             self._loop.call_soon(self._work)
         self._read_if(not self._inbox)
 
@@ -183,7 +180,7 @@ class Connection(asyncio.Protocol):
             self._refuse(broken)
             return
         if isinstance(said, Request):
-            asked = Operation(self._session, said, self.facts)
+            asked = ClientRequest(self._session, said, self.facts)
             if said.action == INSPECT:  # the page's own requests are not in the log, and no fault applies to them
                 self.send(asked.message(asked.do()))
             else:
@@ -195,12 +192,26 @@ class Connection(asyncio.Protocol):
         logged = LoggedRequest(asked.facts, size)
         self._log.add(logged)
         fault = self._faults.take(asked.facts)
-        if fault is None:
-            with asked.undisturbed():
-                self.send(self._answered(asked, logged, asked.do()))
-            self._session.settle()
+        if fault is not None:
+            self._held_up = self._loop.create_task(self._befall(fault, asked, logged))
+            return
+        steps = asked.preparing()
+        if has_more(steps):
+            self._held_up = self._loop.create_task(self._prepare(steps, asked, logged))
         else:
-            self._befallen = self._loop.create_task(self._befall(fault, asked, logged))
+            self._answer(asked, logged)
+
+    def _answer(self, asked: Asked, logged: LoggedRequest) -> None:
+        with asked.undisturbed():
+            self.send(self._answered(asked, logged, asked.do()))
+        self._session.settle()
+
+    async def _prepare(self, steps: Generator[None], asked: Asked, logged: LoggedRequest) -> None:
+        await in_slices(steps)
+        self._held_up = None
+        if not self._is_over:
+            self._answer(asked, logged)
+            self._work()
 
     async def _befall(self, fault: Fault, asked: Asked, logged: LoggedRequest) -> None:
         exchange = Exchange(self, asked)
@@ -231,7 +242,7 @@ class Connection(asyncio.Protocol):
         except Exception:
             logger.exception("a fault broke the emulator")
             self.drop()
-        self._befallen = None
+        self._held_up = None
         self._session.settle()
         self._work()
 
@@ -240,7 +251,10 @@ class Connection(asyncio.Protocol):
         message = asked.message(answer)
         self._note(asked, answer)
         logged.status = _STATUSES.get(answer.status, 400)
-        logged.response_bytes = len(message.text)
+        if message.is_long:
+            message.on_made = lambda size: setattr(logged, "response_bytes", size)
+        else:
+            logged.response_bytes = len(message.text)
         return message
 
     def _note(self, asked: Asked, answer: Answer | None) -> None:
@@ -269,8 +283,7 @@ class Connection(asyncio.Protocol):
         self._inbox.clear()
         if self._over is not None:
             self._over.set()
-        self._ended()
-        self._session.end(writes=writes)
+        self._ended(self._session.ending(writes=writes))
 
     # The rest is for faults.
 

@@ -20,7 +20,8 @@ from typing import Final, final
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
-from rtdb_emulator.ws.segments import Message, cut, framed
+from rtdb_emulator.steps import in_slices
+from rtdb_emulator.ws.messages import Message, cut, framed
 
 logger = logging.getLogger("rtdb_emulator")
 
@@ -35,7 +36,16 @@ class Outlet:
     """The way out of one connection. It calls `give_up` when too many bytes wait."""
 
     __slots__ = (
-        "_give_up", "_is_frozen", "_is_held", "_is_woken", "_loop", "_protocol", "_queue", "_thread", "_transport"
+        "_give_up",
+        "_is_frozen",
+        "_is_held",
+        "_is_woken",
+        "_long",
+        "_loop",
+        "_protocol",
+        "_queue",
+        "_thread",
+        "_transport",
     )  # fmt: skip
 
     def __init__(
@@ -48,6 +58,7 @@ class Outlet:
         self._thread = threading.get_ident()
         self._queue: deque[Message] = deque()
         self._is_woken = False
+        self._long: asyncio.Task[None] | None = None
         self._is_held = False
         self._is_frozen = False
 
@@ -67,18 +78,51 @@ class Outlet:
     def flush(self) -> None:
         """Write the messages that wait."""
         self._is_woken = False
-        if self._is_held or not self._queue:
+        if self._is_held or self._long is not None or not self._queue:
             return
         wires = []
-        while self._queue:
+        while self._queue and not self._queue[0].is_long:
             wires.append(self._queue.popleft().wire)
-        if self._protocol.state is not OPEN or self._transport.is_closing():
+        if self._is_shut():
+            self._queue.clear()
             return
+        if wires:
+            self._transport.write(wires[0] if len(wires) == 1 else b"".join(wires))
+        # Another thread may have queued a message since, which is written by the next call.
+        if self._queue and self._queue[0].is_long:
+            self._long = self._loop.create_task(self._send_long(self._queue[0]))
+
+    async def _send_long(self, message: Message) -> None:
+        """Make and write the next message, which is long. The messages behind it wait."""
+        try:
+            await in_slices(message.making())
+            # A fault may have emptied the queue meanwhile.
+            if self._queue and not self._is_shut():
+                self._queue.popleft()
+                for frames in message.frames():
+                    self._transport.write(frames)
+                    await asyncio.sleep(0)
+                    # A client that reads gets a message of any size, so here nothing depends on how much waits.
+                    if self._is_frozen or self._is_closed():
+                        break
+        except Exception:
+            logger.exception("a message that can't be made broke the connection")
+            self._give_up()
+        self._long = None
+        self.flush()
+
+    def _is_closed(self) -> bool:
+        return self._protocol.state is not OPEN or self._transport.is_closing()
+
+    def _is_shut(self) -> bool:
+        """Whether nothing more can be written. A client that reads nothing is dropped."""
+        if self._is_closed():
+            return True
         if self._transport.get_write_buffer_size() > MAX_WAITING:
             logger.info("a client that reads nothing is dropped: more than %d bytes wait for it", MAX_WAITING)
             self._give_up()
-            return
-        self._transport.write(wires[0] if len(wires) == 1 else b"".join(wires))
+            return True
+        return False
 
     def write_frames(self) -> None:
         """Write the frames of WebSocket itself: the answer to a handshake, pongs, the close."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import secrets
 from asyncio import AbstractEventLoop, Transport
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
@@ -13,18 +16,17 @@ from websockets.server import ServerProtocol
 
 from rtdb_emulator.errors import BadRequest
 from rtdb_emulator.http.faults import Faults
-from rtdb_emulator.http.log import RequestLog
-from rtdb_emulator.http.matching import Criteria, RequestFacts, fits
+from rtdb_emulator.http.log import Criteria, RequestFacts, RequestLog, fits
 from rtdb_emulator.http.messages import RestRequest
 from rtdb_emulator.http.service import Service
 from rtdb_emulator.paths import parse_url_query
+from rtdb_emulator.steps import Later, at_once, has_more, in_slices
 from rtdb_emulator.store import Store
 from rtdb_emulator.viewer.inspector import Inspector
-from rtdb_emulator.ws.asked import Opening
 from rtdb_emulator.ws.connection import Connection
+from rtdb_emulator.ws.exchange import Opening
 from rtdb_emulator.ws.listens import Listens
-from rtdb_emulator.ws.messages import inspected
-from rtdb_emulator.ws.segments import MAX_MESSAGE
+from rtdb_emulator.ws.messages import MAX_MESSAGE, inspected
 from rtdb_emulator.ws.session import Session
 
 PATH = "/.ws"
@@ -71,6 +73,9 @@ class Sockets:
         self._settings = settings
         self._listens: WeakValueDictionary[str, Listens] = WeakValueDictionary()
         self._connections: dict[str, Connection] = {}
+        # The sessions whose clients are gone, and whose onDisconnect writes are not all done.
+        self._ending: dict[str, Later[None]] = {}
+        self._tasks: set[asyncio.Task[object]] = set()
 
     def adopt(self, transport: Transport, head: bytes, port: int, loop: AbstractEventLoop) -> None:
         """Answer a handshake, whose request is `head`, and serve the connection from here on."""
@@ -85,7 +90,7 @@ class Sockets:
         response = protocol.accept(handshake)
         if response.status_code == 101:
             try:
-                facts, listens = self._opened(handshake, port)
+                facts, listens = self._opened(handshake, port, loop)
             except BadRequest as error:
                 response = protocol.reject(400, f"{error.text}\n")
         protocol.send_response(response)
@@ -93,7 +98,8 @@ class Sockets:
         if response.status_code != 101:
             transport.close()
             return
-        self.end(facts.parameters.get("ls", ""))
+        former = facts.parameters.get("ls", "")
+        self.end(former)
         # Never the same in two runs: else a client that comes back from an earlier run would end another client's
         # session.
         name = secrets.token_hex(12)
@@ -105,7 +111,7 @@ class Sockets:
             faults=self._faults,
             operations=self._store.operations,
             silence=self._settings.silence,
-            ended=lambda: self._forget(name),
+            ended=lambda steps: self._end(name, steps, loop),
         )
         self._connections[name] = connection
         transport.set_protocol(connection)
@@ -115,7 +121,8 @@ class Sockets:
             lambda: Inspector(self._store, listens.database, lambda state: connection.send(inspected(state))),
             explains=self._settings.explains,
         )
-        connection.open(session, Opening(facts, len(head), self._store.now, name))
+        opening = Opening(facts, len(head), self._store.now, name, self._ending.get(former))
+        connection.open(session, opening)
 
     def end(self, name: str) -> None:
         """End the session of this name, if it still runs: its client has come back."""
@@ -128,19 +135,45 @@ class Sockets:
             if fits(criteria, connection.facts):
                 connection.drop()
 
-    def _forget(self, name: str) -> None:
-        self._connections.pop(name, None)
-
     def stop(self) -> None:
-        """Close all connections. The onDisconnect writes of their clients don't run."""
+        """Close all connections. The onDisconnect writes of their clients don't run; those of clients that were gone
+        before do.
+        """
         for connection in tuple(self._connections.values()):
             connection.stop()
+        for steps in tuple(self._ending.values()):
+            at_once(steps.making())
 
-    def _opened(self, handshake: Handshake, port: int) -> tuple[RequestFacts, Listens]:
+    def _end(self, name: str, steps: Generator[None], loop: AbstractEventLoop) -> None:
+        """End a session in slices, if that takes more than a step."""
+        self._connections.pop(name, None)
+        if has_more(steps):
+            ending = self._ending[name] = Later(steps)
+            self._begin(ending.making(), loop, lambda: self._ending.pop(name))
+
+    def _begin(
+        self, steps: Generator[object, None, object], loop: AbstractEventLoop, over: Callable[[], object] = lambda: None
+    ) -> None:
+        task = loop.create_task(in_slices(steps))
+        self._tasks.add(task)
+
+        def done(task: asyncio.Task[object]) -> None:
+            self._tasks.discard(task)
+            over()
+
+        task.add_done_callback(done)
+
+    def _work(self, steps: Generator[object, None, object], loop: AbstractEventLoop) -> None:
+        """Run steps in slices. Any thread may call this."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(self._begin, steps, loop)
+
+    def _opened(self, handshake: Handshake, port: int, loop: AbstractEventLoop) -> tuple[RequestFacts, Listens]:
         parameters = parse_url_query(handshake.path.partition("?")[2])
         headers = {name.lower(): value for name, value in handshake.headers.raw_items()}
         namespace = self._service.namespace(RestRequest("GET", PATH, parameters, headers))
         listens = self._listens.get(namespace)
         if listens is None:
-            listens = self._listens[namespace] = Listens(self._store.database(namespace))
+            database = self._store.database(namespace)
+            listens = self._listens[namespace] = Listens(database, lambda steps: self._work(steps, loop))
         return RequestFacts("OPEN", "/", namespace, parameters, headers, port, "socket"), listens

@@ -9,40 +9,42 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Final, Protocol, TypeAlias, TypeGuard
+from typing import Final, Protocol, TypeAlias, TypeGuard, final
 
-from rtdb_emulator.database import ADMIN, NULL_ETAG, Access, Database, PreconditionFailed
+from rtdb_emulator.database import ADMIN, NULL_ETAG, SIGNED_OUT, Access, Database, PreconditionFailed
 from rtdb_emulator.errors import BadRequest, Denied
-from rtdb_emulator.http.credentials import user_of
+from rtdb_emulator.http.messages import user_of
 from rtdb_emulator.jsondata import INVALID, INVALID_OBJECT
+from rtdb_emulator.large import preparing
 from rtdb_emulator.paths import PRIORITY, split_path
 from rtdb_emulator.query import Query
 from rtdb_emulator.rules.explain import explain
-from rtdb_emulator.tree import Path, branch
+from rtdb_emulator.steps import at_once
+from rtdb_emulator.tree import Node, Path, branch
 from rtdb_emulator.viewer.inspector import Inspector
-from rtdb_emulator.ws.disconnects import Disconnects
 from rtdb_emulator.ws.listens import Listen, Listens
 from rtdb_emulator.ws.messages import (
     INSPECT,
     OK,
     Answer,
+    Message,
     Request,
     dumps,
     ended,
     exported,
+    parse_wire_query,
     pushed,
     refusal,
     said,
 )
-from rtdb_emulator.ws.queries import parse_wire_query
-from rtdb_emulator.ws.segments import Message
 
 logger = logging.getLogger("rtdb_emulator")
 
-_SIGNED_OUT: Final = Access(admin=False)
+# The onDisconnect writes of one step.
+WRITES: Final = 10
 _STALE: Final = refusal("datastale", "Transaction hash does not match")
 _Body: TypeAlias = Mapping[str, object]
 # The place and the query of a listen: so the client names it.
@@ -63,7 +65,7 @@ class Session:
     def __init__(
         self, listens: Listens, sink: Sink, inspect: Callable[[], Inspector], *, explains: bool = False
     ) -> None:
-        self.access = _SIGNED_OUT
+        self.access = SIGNED_OUT
         self.send: Callable[[Message], None] = sink.send
         self._database: Database = listens.database
         self._all = listens
@@ -94,6 +96,22 @@ class Session:
         except (RecursionError, ValueError):  # a token's user that is too deep, or has a number that JSON can't have
             return refusal("failed", INVALID)
 
+    def preparing(self, request: Request) -> Generator[None]:
+        """Make a request quick, in steps, where it needs the order or the hash of many children, or a query's window
+        that waits for a commit.
+        """
+        body = request.body
+        if request.action not in ("q", "g", "p") or not (body.get("q") or body.get("h")):
+            return
+        try:
+            path, asked = _path(body), parse_wire_query(body.get("q", {}))
+        except BadRequest:
+            return  # which the answer says
+        order = None if asked is None else asked.order
+        yield from preparing(self._database.root.at(path), order, hashed=asked is None and bool(body.get("h")))
+        if request.action == "q":
+            yield from self._all.catching_up(path, asked)
+
     def undisturbed(self) -> AbstractContextManager[object]:
         """Return a block in which no write happens. A request that writes would wait for ever in it."""
         return self._database.still()
@@ -112,13 +130,25 @@ class Session:
 
     def end(self, *, writes: bool) -> None:
         """The client is gone: end its listens, and with `writes` run its onDisconnect writes."""
+        at_once(self.ending(writes=writes))
+
+    def ending(self, *, writes: bool) -> Generator[None]:
+        """Do the same in steps; a few writes are one step. The listens end with the first step.
+
+        Each write is a commit of its own, in the order in which it would come at once, and under the rules of its
+        moment. So others may see some of the writes without the rest, and may write between them: it is the same as if
+        they did so between the requests of a client. Whoever must not come between runs the rest first: the same client
+        that is back, which names its session, and the end of the emulator.
+        """
         self._close_inspector()
         with self._database.still():
             for listen in self._listens.values():
                 self._all.remove(listen)
             self._listens, self._tags = {}, {}
         pending = self._disconnects.take()
-        for path, value in pending if writes else ():
+        for number, (path, value) in enumerate(pending if writes else ()):
+            if number and number % WRITES == 0:
+                yield
             try:
                 self._database.write(path, value, self.access)
             except (Denied, BadRequest) as refused:
@@ -136,18 +166,19 @@ class Session:
         with self._database.still() as root:
             self._database.check_read(path, self.access, asked)
             is_indexed = self._database.has_index(path, asked)
-            listen = Listen(self, path, asked, asked if is_indexed else None, tag, spelled if asked else None)
+            listen = Listen(self, path, asked, tag, spelled if asked else None)
             known = _known(path, asked, spelled)
             replaced = known if tag is None else self._tags.get(tag, known)
             for old in (self._listens.get(known), self._listens.get(replaced)):
                 if old is not None and self._forget(old):
                     self._all.remove(old)
-            node = self._all.add(listen, root)
+            node, keys = self._all.add(listen, root)
             self._listens[known] = listen
             if tag is not None:
                 self._tags[tag] = known
-            if not body.get("h") or body["h"] != node.hash:
-                self.send(pushed("d", path, exported(node), tag))
+            if not body.get("h") or body["h"] != _hash(node, keys):
+                # Without the index the client makes the window itself, once: the later pushes are what moves it.
+                self.send(pushed("d", path, exported(node, keys if is_indexed else None), tag))
         return Answer("ok", "{}" if is_indexed else '{"w":["no_index"]}')
 
     def _unlisten(self, body: _Body) -> Answer:
@@ -164,9 +195,7 @@ class Session:
         path = _path(body)
         asked = parse_wire_query(body.get("q", {}))
         node = self._database.read(path, self.access, asked)
-        if asked is not None:
-            node = branch(asked.select(node), node.priority)
-        return Answer("ok", exported(node))
+        return Answer("ok", exported(node, None if asked is None else asked.keys(node)))
 
     def _put(self, body: _Body, *, rules_first: bool = False) -> Answer:
         known = body.get("h")
@@ -228,7 +257,7 @@ class Session:
         return answer
 
     def _sign_out(self, body: _Body) -> Answer:
-        self._become(_SIGNED_OUT)
+        self._become(SIGNED_OUT)
         return OK
 
     def _take_note(self, body: _Body) -> Answer:
@@ -300,6 +329,12 @@ def _data(body: _Body) -> object:
     return body["d"]
 
 
+def _hash(node: Node, keys: list[str] | None) -> str:
+    """Return the hash of what a client holds: a node, or a node with these of its children only."""
+    shown = node if keys is None else branch({key: node.child(key) for key in keys}, node.priority)
+    return shown.hash
+
+
 def _values(body: _Body) -> dict[str, object]:
     values = _data(body)
     if not isinstance(values, dict):
@@ -313,3 +348,105 @@ def _known(path: Path, asked: Query | None, spelled: object) -> _Known:
 
 def _is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+# --- onDisconnect: a sparse tree of pending writes
+#
+# A value is kept as the client has sent it, with its server values, because they are resolved at the write. A tree is a
+# pending value, or has trees below it, or is empty. Pure.
+
+_Json: TypeAlias = object
+
+
+@final
+class Disconnects:
+    """The pending writes at and below one place."""
+
+    __slots__ = ("_below", "_is_set", "_value")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._value: _Json = None
+        self._below: dict[str, Disconnects] = {}
+
+    def remember(self, path: Path, value: _Json) -> None:
+        """Add a pending write. It replaces all pending writes at and below the path."""
+        if not path:
+            self._is_set, self._value, self._below = True, value, {}
+        elif self._is_set:
+            self._value = _with(self._value, path, value)
+        else:
+            # The last to arrive is the last to be written.
+            below = self._below.pop(path[0], None) or Disconnects()
+            self._below[path[0]] = below
+            below.remember(path[1:], value)
+
+    def forget(self, path: Path) -> None:
+        """Drop the pending writes at and below the path; those beside it stay."""
+        if not path:
+            self._is_set, self._value, self._below = False, None, {}
+            return
+        if self._is_set:
+            members = _members(self._value)
+            if members is None and self._value is not None:
+                return  # a single value has no part below it to remove
+            self._is_set, self._value = False, None
+            for key, item in (members or {}).items():
+                self.remember((key,), item)
+        below = self._below.get(path[0])
+        if below is not None:
+            below.forget(path[1:])
+            if below.is_empty:
+                del self._below[path[0]]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._is_set and not self._below
+
+    def take(self) -> list[tuple[Path, _Json]]:
+        """Return all pending writes, and forget them. A priority comes after its value."""
+        writes = sorted(self._writes(()), key=lambda write: write[0][-1:] == (PRIORITY,))
+        self.forget(())
+        return writes
+
+    def _writes(self, path: Path) -> Iterator[tuple[Path, _Json]]:
+        if self._is_set:
+            yield path, self._value
+        for key, below in self._below.items():
+            yield from below._writes((*path, key))
+
+
+def _with(value: _Json, path: Path, new: _Json) -> _Json:
+    """Return a value with another one at a path below it; None if nothing is left."""
+    if not path:
+        return new
+    members = _members(value)
+    if members is None:
+        # A leaf: it stays for a priority, and makes room for a child.
+        given = value if isinstance(value, dict) and ".value" in value else {".value": value}
+        if path == (PRIORITY,):
+            return None if given[".value"] is None else {".value": given[".value"], PRIORITY: new}
+        if _is_nothing(new):
+            return value
+        members = {PRIORITY: given[PRIORITY]} if PRIORITY in given else {}
+    members = {**members, path[0]: _with(members.get(path[0]), path[1:], new)}
+    return None if _is_nothing(members) else members
+
+
+def _is_nothing(value: _Json) -> bool:
+    """Return whether a write of this value deletes."""
+    if isinstance(value, dict) and ".value" in value:
+        return value[".value"] is None
+    members = _members(value)
+    if members is None:
+        return value is None
+    return all(key == PRIORITY or _is_nothing(item) for key, item in members.items())
+
+
+def _members(value: _Json) -> dict[str, _Json] | None:
+    """Return the children of an object or array, with its priority; None for a leaf."""
+    if isinstance(value, list):
+        return {str(index): item for index, item in enumerate(value) if item is not None}
+    if isinstance(value, dict) and not {".value", ".sv"} & value.keys():
+        return value
+    return None

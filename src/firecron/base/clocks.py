@@ -1,4 +1,11 @@
-"""Clocks, waiting and deadlines. All of them are passed in as arguments, so that tests run in virtual time."""
+"""Clocks, waiting, deadlines, and the pauses between tries.
+
+Time and chance are passed in as arguments, so that tests run in virtual time.
+
+Each pause is longer than the one before, up to a limit. A random part spreads contenders. A server may ask for a pause
+(`Unavailable.retry_after`). Then the pause is the longer of the two, within what the caller can afford: `heeding` is
+the rule, for the tries of one request and for those of a caller that had given up.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +13,10 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
+
+from firecron.errors import StoreError, Unavailable
 
 # A lease must age while the machine is suspended, so this is a clock that goes on in suspend, where there is one:
 # CLOCK_BOOTTIME on Linux. On macOS it is CLOCK_MONOTONIC, which is not the clock that `time.monotonic` reads there.
@@ -33,6 +43,9 @@ class Timing(Protocol):
     def wall(self) -> float:
         """Return this machine's idea of the time. It is compared only with other readings of the same clock."""
 
+    def suspended(self) -> float:
+        """Return for how long the machine was suspended since its start; 0 if the system doesn't show it."""
+
     def sleep(self, seconds: float) -> None: ...
 
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
@@ -50,6 +63,9 @@ class SystemTiming:
 
     def wall(self) -> float:
         return time.time_ns() / 1e6
+
+    def suspended(self) -> float:
+        return 0.0 if BOOT_CLOCK is None else (time.clock_gettime_ns(BOOT_CLOCK) - time.monotonic_ns()) / 1e6
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -95,3 +111,50 @@ class Moment:
     mono: float
     uncertainty: float = 0.0
     drift: float = 0.0
+
+
+# --- pauses between tries
+
+# In seconds, and before the random part.
+_FIRST = 0.025
+_LONGEST = 2.0
+# In seconds. Something in between may ask for a day, and nobody should have to wait for that once the database is back.
+LONGEST_HEEDED = 300.0
+
+
+def backoff(tries: int, chance: float) -> float:
+    """Return the seconds to wait after the `tries`-th failure.
+
+    `chance` (0 to 1) is random. It spreads the next tries of contenders that failed at the same time.
+    """
+    longest = min(_LONGEST, _FIRST * 2.0 ** min(tries - 1, 16))
+    return longest * (0.5 + 0.5 * chance)
+
+
+def heeding(pause: float, error: Exception | None, affordable: float = LONGEST_HEEDED) -> float:
+    """Return the seconds to wait after a failure: the pause, or what the server has asked for if that is longer.
+
+    It is never longer than the caller can afford because the server has asked for it. Then the caller tries all the
+    same. Any `error` but Unavailable asks for nothing.
+    """
+    asked = error.retry_after if isinstance(error, Unavailable) else None
+    return float(max(pause, min(asked or 0.0, affordable)))
+
+
+def pause_within(left: float, error: StoreError, tries: int, chance: float) -> float:
+    """Return the seconds to wait after the `tries`-th failure, if `left` seconds are left for what has failed.
+
+    They are as many as the server has asked for, within a third of what is left: it is tried again all the same.
+    """
+    return heeding(backoff(tries, chance), error, left / 3)
+
+
+def wait_or_raise(error: StoreError, tries: int, deadline: Deadline, timing: Timing, chance: float) -> None:
+    """Wait after the `tries`-th failure, at least as long as the server has asked for.
+
+    Raise the `error` of the failure if the deadline comes before the next try.
+    """
+    delay = heeding(backoff(tries, chance), error, inf)
+    if delay >= deadline.remaining():
+        raise error
+    timing.sleep(delay)

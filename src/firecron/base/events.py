@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from firecron.base.redaction import redacted
+from firecron.base.texts import redacted
 
 Scalar: TypeAlias = str | int | float | bool
 
@@ -20,6 +20,7 @@ Scalar: TypeAlias = str | int | float | bool
 Slug: TypeAlias = Literal[
     "lock.acquired",
     "lock.suspicious",
+    "lock.large",
     "lock.refused",
     "lock.unavailable",
     "lock.renewed",
@@ -63,6 +64,7 @@ Slug: TypeAlias = Literal[
     "crons.not_started",
     "crons.no_jobs",
     "crons.unclaimed",
+    "crons.unstarted",
     "crons.stopped",
     "crons.forked",
     "clock.unavailable",
@@ -86,6 +88,7 @@ Slug: TypeAlias = Literal[
     "catalogue.failed",
     "ping.failed",
     "sentry.left_out",
+    "sentry.not_initialised",
     "listener.failed",
     "worker.failed",
 ]
@@ -144,6 +147,10 @@ class Events:
 
         return unsubscribe
 
+    def are_heard(self, level: int) -> bool:
+        """Return whether anybody hears events of this level. If not, what is costly to say need not be made."""
+        return bool(self._listeners) or logger.isEnabledFor(level)
+
     def emit(
         self,
         slug: Slug,
@@ -160,7 +167,7 @@ class Events:
         fields.
         """
         listeners = self._listeners
-        if not listeners and not logger.isEnabledFor(level):
+        if not self.are_heard(level):
             return
         event = Event(slug, name, level, redacted(message), _clean(fields))
         for listener in listeners:

@@ -2,13 +2,18 @@
 
 These texts sort in the order of the instants. Inside firecron an instant is milliseconds since the epoch, always on
 RTDB's clock. Schedules and jobs use datetimes. Only this module converts one form to another.
+
+A duration is given by users in seconds or as a `timedelta`, and counted in milliseconds. A number from the database,
+where a node may hold any value, becomes an integer that a double holds exactly.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from math import isfinite, isnan, nan
+from typing import TypeAlias
 
 from firecron.errors import ConfigurationError
 
@@ -79,3 +84,75 @@ def to_datetime(instant: int | str) -> datetime:
 def nearest(milliseconds: int) -> int:
     """Return the nearest instant that a datetime in UTC can hold, from 1970 on."""
     return min(max(milliseconds, 0), _LAST)
+
+
+# --- numbers
+
+# RTDB stores doubles. Beyond this limit a double is not an exact integer, and no count or instant is that large.
+_MOST = 2**53 - 1
+
+
+def number(value: object) -> int | None:
+    """Return the number that a node holds, as an integer; None for any other value."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
+        return None
+    return whole(value)
+
+
+def whole(value: int | float) -> int:
+    """Return the number as an integer, limited to what a double holds exactly.
+
+    A number with a digit too many, typed by hand, may be far out of range. The limit keeps it from becoming 300 digits.
+    """
+    return min(max(int(value), -_MOST), _MOST)
+
+
+# --- durations
+
+Duration: TypeAlias = float | timedelta
+
+DAY = 86_400
+_HOUR = 3_600
+
+
+def milliseconds(
+    duration: object, name: str, *, least: float = 0, most: float = DAY, at_least: str | None = None
+) -> int:
+    """Return the duration in milliseconds. Raise ConfigurationError if it is not a duration between the bounds.
+
+    `name` is the option's name in the error. `least` and `most` are the bounds in seconds; `at_least` says the lower
+    one in words, if a setting decides about more.
+    """
+    if isinstance(duration, timedelta):
+        seconds = duration.total_seconds()
+    elif isinstance(duration, int | float) and not isinstance(duration, bool):
+        seconds = duration
+    else:
+        seconds = nan
+    if seconds > most:
+        raise ConfigurationError(
+            f"{name}={duration!r} is too long: it must be at most {most:g} s. Is it in milliseconds?"
+        )
+    if isnan(seconds):
+        raise ConfigurationError(f"{name}={duration!r} is not a duration: give seconds or a timedelta")
+    if seconds < least:
+        raise ConfigurationError(f"{name}={duration!r} is too short: it must be at least {at_least or f'{least:g} s'}")
+    return round(seconds * 1000)
+
+
+def doubt(duration: object, name: str) -> str | None:
+    """Return a question about a number that looks like milliseconds; None for any other duration.
+
+    The question says what to write instead. Only numbers from an hour on are in doubt. People who count in seconds
+    write whole hours, or from a day on whole days. Milliseconds are whole thousands. A `timedelta` is never in doubt,
+    because it has a unit.
+    """
+    if not isinstance(duration, int | float) or duration < _HOUR:
+        return None
+    unit, name_of_it = (_HOUR, "hours") if duration < DAY else (DAY, "days")
+    if duration % 1000 or duration % unit == 0:
+        return None
+    return (
+        f"{name}={duration:.10g} is {duration / unit:.3g} {name_of_it}. Is it in milliseconds? Then write "
+        f"{name}={duration / 1000:.10g}. If not, write timedelta(seconds={duration:.10g})"
+    )

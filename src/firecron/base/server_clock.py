@@ -145,7 +145,15 @@ class ServerClock:
 
     def _is_stepped(self, estimate: Estimate, mono: float) -> bool:
         """Return whether a clock of this machine was stopped or stepped since the estimate."""
-        return abs(self._timing.wall() - mono - estimate.wall_offset) > self._margin / 2
+        return abs(self._wall_offset(mono) - estimate.wall_offset) > self._margin / 2
+
+    def _wall_offset(self, mono: float) -> float:
+        """Return how far the wall clock is ahead of this reading of the monotonic one. A suspension changes it, too.
+
+        In suspend both clocks go on by what the machine's battery clock shows, mostly in whole seconds: they stay
+        together, and may both be wrong by a second.
+        """
+        return self._timing.wall() - self._timing.suspended() - mono
 
     def _best_of(self, deadline: Deadline) -> Estimate:
         best: Estimate | None = None
@@ -171,5 +179,5 @@ class ServerClock:
             uncertainty=(received - sent) / 2 + 0.5 + 1,
             # The server took its time between sending and receiving, so drift counts from the sending.
             taken_at=sent,
-            wall_offset=self._timing.wall() - received,
+            wall_offset=self._wall_offset(received),
         )

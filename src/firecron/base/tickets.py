@@ -15,20 +15,24 @@ third since the tick came, or if the size is not known any more. **An instance i
 
 Promise: the number of instances that ask for a tick doesn't grow with the group. It is about 12 in a steady group.
 
-This is about requests, never about safety: whoever asks, the compare-and-swap on the lock's node decides. A wrong
-ticket, size or rank can cost a request, or delay a tick. It can't start a tick twice.
+This is about requests, never about safety: the compare-and-swap on the lock's node decides. A wrong ticket, size or
+rank can cost a request, or delay a tick. It can't start a tick twice.
 
 What may interleave, and what becomes of it:
 
     two instances have one ticket     one counter was deleted in between: both have one place, and both ask
     the counter falls                 the difference is not above 0: the size is not known, and the instance asks
-    the counter leaps                 one size is too large. The smaller of the last two counts, so it misleads nobody
-                                      who has a size; whoever has none yet waits for its rank until the next beat
+    the counter leaps                 one size is too large. The smaller of the last two counts, so it misleads no
+                                      instance that has taken three tickets. One that has taken two may leave a tick to
+                                      others until its next beat: then its size has fallen, and it asks
     a beat is late, or lost           after 1.5 heartbeats without a ticket the size is not known
     a beat comes during a tick        the distance stays, the size is the new one: at most one more wave asks
     all that would ask are dead       the others see the counter rise more slowly, by their second beat at the latest
     an instance is new                it has no size, so it asks. A thousand that come at once ask once, as if there
                                       were no tickets
+    new ones replace nearly all       their beats hide the dead from a survivor, but they ask for the tick before their
+                                      start, too: a tick that the instances before them had, if the job's entry in the
+                                      catalogue shows that (`runs/claimer`)
     the set of jobs changes           it is another group: no size until the second beat there
 
 A tick is missed only if its time ends before any living instance asks. If at least a third of the group dies, each

@@ -7,12 +7,16 @@ programs. The library imports nothing of this room.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-_EXTRA = {"typer", "click", "rich", "shellingham"}
+_EXTRA = {"typer", "rich", "shellingham"}
 
 
-def main() -> None:
-    """Run the command line. If the extra is missing, say what to install and exit with code 2."""
+def main(arguments: Sequence[str] | None = None, name: str | None = None) -> None:
+    """Run the command line. If the extra is missing, say what to install and exit with code 2.
+
+    `arguments` and the `name` of the program are those of this process unless given.
+    """
     try:
         from firecron.cli.root import run
     except ModuleNotFoundError as error:
@@ -20,4 +24,4 @@ def main() -> None:
             raise
         sys.stderr.write(f"firecron: {error.name} is not installed: pip install 'firecron[cli]'\n")
         raise SystemExit(2) from None
-    raise SystemExit(run())
+    raise SystemExit(run(arguments, name))

@@ -1,24 +1,32 @@
 """Loading the FireCron that `module:object` names.
 
-The current folder is importable, as it is for `python -m`. Standard output belongs to the command, so what the module
-prints during its import goes to standard error. Nothing is started, and the database is not read.
+The current folder is importable, as it is for `python -m`. Where `DJANGO_SETTINGS_MODULE` names a Django project, it is
+set up first, because its jobs need its models. Standard output belongs to the command, so what the module prints during
+its import goes to standard error. Nothing is started, and the database is not read.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import TypeVar
 
 from firecron.app import FireCron
 from firecron.cli.output import Exit, Failure
 from firecron.errors import ConfigurationError
-from firecron.jobs.declarations import Unclaimed, unclaimed
+from firecron.jobs.decorator import Unclaimed, unclaimed
+
+T = TypeVar("T")
+
+_DJANGO_SETTINGS = "DJANGO_SETTINGS_MODULE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +75,37 @@ def _import(name: str, target: str) -> ModuleType:
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
+    settings = os.environ.get(_DJANGO_SETTINGS)
+    if settings and importlib.util.find_spec("django") is not None:
+        _loading(f"the Django project of {_DJANGO_SETTINGS}={settings}", _set_up_django)
+    try:
+        return _loading(name, lambda: importlib.import_module(name))
+    except ModuleNotFoundError as error:
+        # A file's name, as it is given to python itself.
+        module = f": write {target.replace('.py', '', 1)}" if name.endswith(".py") else ""
+        message = f"there is no module {error.name!r} in {folder} or on Python's path{module}"
+        raise Failure(message, Exit.USAGE) from None
+
+
+def _loading(name: str, load: Callable[[], T]) -> T:
+    """Return what `load` returns. Raise Failure for what it raises, but ModuleNotFoundError for the module `name`."""
     try:
         with redirect_stdout(sys.stderr):
-            return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-            # A file's name, as it is given to python itself.
-            module = f": write {target.replace('.py', '', 1)}" if name.endswith(".py") else ""
-            message = f"there is no module {error.name!r} in {folder} or on Python's path{module}"
-            raise Failure(message, Exit.USAGE) from None
-        raise Failure(_described(name, error), Exit.FAILED) from error
+            return load()
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+            raise
         code = Exit.USAGE if isinstance(error, ConfigurationError) else Exit.FAILED
         raise Failure(_described(name, error), code) from error
+
+
+def _set_up_django() -> None:
+    """Set Django up as its servers and commands do, unless one of them has."""
+    import django
+    from django.apps import apps
+
+    if not apps.ready:
+        django.setup()
 
 
 def _described(name: str, error: Exception) -> str:

@@ -1,13 +1,31 @@
-"""The options and arguments that several commands share."""
+"""What several commands take and understand: options, names, schedules and the end of a pause.
+
+Nothing is asked of the database, except by `check_known`.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, time, timedelta, tzinfo
+from difflib import get_close_matches
 from typing import Annotated, TypeAlias
+from zoneinfo import ZoneInfo
 
 import typer
 
+from firecron.base.instants import to_datetime, to_text
+from firecron.base.texts import plain
 from firecron.cli.output import Exit, Failure
-from firecron.lock.acts import LONGEST_WHY
+from firecron.cron.schedule import DEFAULT_ZONE, Schedule
+from firecron.errors import Denied
+from firecron.lock.trail import LONGEST_WHY
+from firecron.ops.findings import database_in_words
+from firecron.ops.operator import Operator
+from firecron.rtdb.target import find_target
+from firecron.settings import Settings
+
+# --- options and arguments
 
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output.")]
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job, which is its lock's name.")]
@@ -45,3 +63,114 @@ def check_why(why: str | None) -> None:
     """Raise Failure if a reason is longer than what is kept of it."""
     if why is not None and len(why) > LONGEST_WHY:
         raise Failure(f"--why has {len(why)} characters: give at most {LONGEST_WHY}", Exit.USAGE)
+
+
+# --- names: the database's, and one that it doesn't have
+
+
+def database_of(settings: Settings) -> str:
+    """Return the database that the commands work on, as `doctor` names it, with the prefix. No I/O."""
+    found = database_in_words(find_target(None, settings.database_url, uid=settings.uid))
+    return f"{found}, below {settings.prefix}/" if settings.prefix else found
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return `; did you mean a or b?`, or an empty text if none of the names is close."""
+    close = get_close_matches(name, [other for other in names if other != name])
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def no_such(what: str, name: str, names: Iterable[str]) -> Failure:
+    """Return what ends a command about a name that isn't among these. The names that are close to it are suggested.
+
+    `what` says what is missing, and where.
+    """
+    return Failure(f"there is no {what.format(plain(name))}{did_you_mean(name, names)}", Exit.USAGE)
+
+
+def check_known(operator: Operator, name: str, remedy: str = "") -> None:
+    """Raise Failure if the database has neither a lock nor a history nor a job of the catalogue with this name.
+
+    A command about one lock calls it where the lock has no node, so that a misspelt name is no success.
+    """
+    try:
+        names = operator.names()
+    except Denied:
+        return  # a user who may not list the names is believed
+    if name not in names:
+        where = f"lock or job {{}} in {database_of(operator.settings)}"
+        raise no_such(f"{where} (a lock that remembers nothing has no node while it is free){remedy}", name, names)
+
+
+# --- a schedule: a cron line with its time zone, or `--every` with `--starting`
+
+
+def given_schedule(line: str | None, timezone: str | None, every: float | None, starting: str | None) -> Schedule:
+    """Return the schedule, or raise the Failure that says what is wrong with the arguments."""
+    first = None if starting is None else given_instant("--starting", starting)
+    try:
+        return Schedule(line, timezone or DEFAULT_ZONE, every=every, starting=first)
+    except ValueError as error:
+        raise Failure(str(error), Exit.USAGE) from None
+
+
+def given_instant(option: str, text: str, timezone: str = "UTC") -> datetime:
+    """Return the instant that an option names. Without an offset it is a time in the zone."""
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        raise Failure(f"{option} {text!r} is not an instant: write 2026-11-18T09:00:00Z", Exit.USAGE) from None
+    return instant if instant.tzinfo is not None else instant.replace(tzinfo=ZoneInfo(timezone))
+
+
+# --- the end of a pause as it is typed. Pure
+
+FORMS = "a duration (90s, 30m, 2h, 3d), a time of day here (14:00), or an instant (2026-11-18T14:00:00Z)"
+_TOO_LATE = "is too far away: a pause without an end needs no --until"
+_DURATION = re.compile(r"([0-9]{1,9})\s*(s|m|min|h|d)", re.ASCII)
+_TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?", re.ASCII)
+_WORDS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
+
+
+def parse_until(text: str, now: int, zone: tzinfo | None = None) -> datetime:
+    """Return the instant that the text names, after `now` (milliseconds). `zone` is this machine's unless given.
+
+    A time of day is the next one. Raise ValueError, which says why, if it names none, or one that is over.
+    """
+    typed, present = text.strip(), to_datetime(now)
+    if found := _DURATION.fullmatch(typed):
+        return _sooner(text, present, timedelta(**{_WORDS[found[2]]: int(found[1])}))
+    if found := _TIME.fullmatch(typed):
+        return _next(time(int(found[1]), int(found[2]), int(found[3] or 0)), present, zone)
+    try:
+        instant = datetime.fromisoformat(typed)
+    except ValueError:
+        raise ValueError(f"{text!r} is not understood: give {FORMS}") from None
+    if instant.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone: end it with Z, or with an offset such as +01:00")
+    if instant <= present:
+        raise ValueError(f"{text!r} is over already: it is {to_text(present)} now")
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{text!r} {_TOO_LATE}") from None
+
+
+def _sooner(text: str, present: datetime, duration: timedelta) -> datetime:
+    if not duration:
+        raise ValueError(f"{text!r} is no time at all: give {FORMS}")
+    try:
+        return present + duration
+    except OverflowError:
+        raise ValueError(f"{text!r} {_TOO_LATE}") from None
+
+
+def _next(clock: time, present: datetime, zone: tzinfo | None) -> datetime:
+    """Return the next instant at which a clock here shows this time; one that a clock change skips comes after it."""
+    today = present.astimezone(zone).date()
+    days = (datetime.combine(today + timedelta(days=ahead), clock) for ahead in (0, 1))
+    return next(
+        instant
+        for instant in ((day if zone is None else day.replace(tzinfo=zone)).astimezone(UTC) for day in days)
+        if instant > present
+    )

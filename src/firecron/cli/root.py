@@ -1,29 +1,17 @@
-"""The command line as a whole: each command, or group of commands, is a module of its own."""
+"""The command line as a whole. Each group of commands is a module."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from firecron import __version__
-from firecron.cli.commands import (
-    acts,
-    doctor,
-    forget,
-    jobs,
-    locks,
-    next_ticks,
-    operate,
-    page,
-    play,
-    rules,
-    runs,
-    status,
-    work,
-)
+from firecron.cli.commands import doctor, jobs, locks, operate, page, play, runs, status
 from firecron.cli.commands import exec as exec_command
 from firecron.cli.commands import run as run_command
+from firecron.scheduler.startup import in_command
 
 HELP = """Show jobs, locks and runs. Pause a job, cancel its run, run it again.
 
@@ -65,34 +53,20 @@ def _show_version(is_wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show firecron's version and exit.")
     ] = False,
 ) -> None:
-    pass  # The callbacks of the common options have already run.
+    # Before the command loads an application, whose import may start its jobs.
+    context.with_resource(in_command(context.invoked_subcommand or ""))
 
 
-for group in (
-    play,
-    status,
-    page,
-    jobs,
-    next_ticks,
-    locks,
-    runs,
-    operate,
-    acts,
-    forget,
-    run_command,
-    work,
-    exec_command,
-    doctor,
-    rules,
-):
+for group in (play, status, page, jobs, locks, runs, operate, run_command, exec_command, doctor):
     group.add_to(app)
 
 
-def run() -> int:
-    """Run the command that `sys.argv` names."""
-    answer: object = app(standalone_mode=True)
+def run(arguments: Sequence[str] | None = None, name: str | None = None) -> int:
+    """Run the command that the arguments name, by default those of this process."""
+    answer: object = app(arguments, name, standalone_mode=True)
     return answer if isinstance(answer, int) else 0

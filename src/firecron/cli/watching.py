@@ -1,13 +1,16 @@
-"""`--watch`: show a view until Ctrl-C or SIGTERM. The user asked for that end, so the exit code is 0.
+"""Views: a command shows one once or, with `--watch`, until Ctrl-C or SIGTERM. The user asked for that end, so the exit
+code is 0.
 
 On a terminal the view is redrawn at every look. Elsewhere each change is printed as one or more lines, with `--json` as
-one value a line. A look comes when the database tells of a change (`changes`), else at the interval. A database that
+one value a line. A look comes as soon as the database reports a change. Where it reports none, because the rules refuse
+it, a proxy holds it back or `FIRECRON_WATCH=0`, the looks come at the interval that was asked for. A database that
 becomes unreachable is reported once; then it is tried at longer intervals until it can be reached again.
 """
 
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,12 +19,13 @@ from typing import Protocol, TypeVar
 from rich.live import Live
 from rich.text import Text
 
+from firecron.base.clocks import heeding
 from firecron.cli.output import Output, code_of
 from firecron.errors import StoreError
+from firecron.lock.service import LockService
+from firecron.lock.waiting import Follow
 
 T = TypeVar("T")
-
-_LONGEST_PAUSE = 30.0
 
 
 class View(Protocol[T]):
@@ -44,6 +48,30 @@ class View(Protocol[T]):
     def essence(self, seen: T) -> object: ...
 
 
+def give(
+    output: Output,
+    view: View[T],
+    changes: Changes,
+    interval: float,
+    *,
+    watching: bool,
+    check: Callable[[T], None] = lambda seen: None,
+) -> None:
+    """Show the view until Ctrl-C when watching, else once, unless `check` raises."""
+    if watching:
+        with changes.followed():
+            watch(output, view, interval, changes, changes.are_told)
+        return
+    seen = view.look()
+    check(seen)
+    output.give(view.value(seen), view.show(seen))
+
+
+# --- looking again and again
+
+_LONGEST_PAUSE = 30.0
+
+
 def watch(
     output: Output,
     view: View[T],
@@ -53,7 +81,7 @@ def watch(
 ) -> None:
     """Show the view until Ctrl-C. Raises StoreError if the first look fails.
 
-    `pause` returns after the interval, or at a change. `is_told` returns whether changes are told now.
+    `pause` returns after the interval, or at a change. `is_told` returns whether changes are reported now.
     """
     try:
         with _ended_by_sigterm(), _screen(output) as screen:
@@ -79,7 +107,7 @@ def _follow(
             if last is None:
                 raise
             failures += 1
-            delay = min(interval * 2**failures, max(interval, _LONGEST_PAUSE))
+            delay = heeding(min(interval * 2**failures, max(interval, _LONGEST_PAUSE)), error)
             if screen is not None:
                 trouble = Text(f"{error}\nThe last known state is below; the next try is in {delay:g} s.", "bold red")
                 _draw(screen, trouble, view.show(last), view.is_newest_last)
@@ -136,3 +164,58 @@ def _ended_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+# --- waiting for a change
+
+# Seconds between two looks: at least, however much changes; and at most, because what is shown has an age.
+_LEAST = 0.2
+_MOST = 10.0
+
+
+class Changes:
+    """The changes of some nodes. A call returns when there is one, or when it is time for a look anyway."""
+
+    def __init__(self, locks: LockService, *paths: str) -> None:
+        self._locks = locks
+        self._changed = threading.Condition()
+        self._follows = [Follow(path, self._wake) for path in paths]
+        self._seen: list[object] = []
+
+    def are_told(self) -> bool:
+        """Whether the database reports all of them now."""
+        return all(follow.heard is not None for follow in self._follows)
+
+    @contextmanager
+    def followed(self) -> Iterator[Changes]:
+        """Follow the nodes inside the block."""
+        try:
+            for follow in self._follows:
+                self._locks.streams.add(follow)
+            yield self
+        finally:
+            for follow in self._follows:
+                self._locks.streams.discard(follow)
+
+    def __call__(self, seconds: float) -> None:
+        """Wait for the next change, or for `seconds` if changes are not reported."""
+        if not self._locks.streams.can_tell:
+            time.sleep(seconds)
+            return
+        started = time.monotonic()
+        with self._changed:
+            while (left := self._left(seconds) - (time.monotonic() - started)) > 0:
+                self._changed.wait(left)
+            self._seen = self._heard()
+
+    def _left(self, seconds: float) -> float:
+        if self._heard() != self._seen:
+            return min(_LEAST, seconds)
+        return max(_MOST, seconds) if self.are_told() else seconds
+
+    def _heard(self) -> list[object]:
+        return [follow.heard and follow.heard.number for follow in self._follows]
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()

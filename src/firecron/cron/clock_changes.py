@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 
 from firecron.cron.line import CronLine
 from firecron.cron.schedule import Schedule
+from firecron.cron.zoned_line import change_between, offset_at
 
 Kind: TypeAlias = Literal["skipped", "moved", "repeated", "once"]
 
@@ -95,25 +96,9 @@ def _changes(zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[tuple[d
     low = start.astimezone(UTC).replace(microsecond=0)
     while low < end:
         high = low + _STRIDE
-        before, after = _offset(zone, low), _offset(zone, high)
+        before, after = offset_at(zone, low), offset_at(zone, high)
         if before != after:
-            at = _first_with(zone, after, low, high)
+            at = change_between(zone, low, high)
             if at <= end:
                 yield at, before, after
         low = high
-
-
-def _first_with(zone: ZoneInfo, offset: timedelta, low: datetime, high: datetime) -> datetime:
-    while high - low > _SECOND:
-        middle = low + (high - low) // _SECOND // 2 * _SECOND
-        if _offset(zone, middle) == offset:
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def _offset(zone: ZoneInfo, instant: datetime) -> timedelta:
-    offset = instant.astimezone(zone).utcoffset()
-    assert offset is not None, "an instant in a zone has an offset"
-    return offset

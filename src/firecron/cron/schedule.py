@@ -1,18 +1,24 @@
-"""When a job ticks: at the times of a cron line in a time zone (`zoned_line`), or at even distances (`cadence`)."""
+"""When a job ticks: at the times of a cron line in a time zone (`ZonedLine`), or at even distances (`Cadence`).
+
+No cron line has even distances where its steps don't divide the hour or the day. The ticks of a cadence are
+`starting + k * every` for k = 0, 1, 2 and so on. Nothing else counts: not when an instance started, not when a run
+began or ended, no time zone and no change of clocks. So all instances have the same ticks.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from firecron.base.durations import Duration
+from firecron.base.instants import DAY, Duration, in_utc, milliseconds
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from firecron.cron.cadence import Cadence
     from firecron.cron.zoned_line import ZonedLine
+
 
 _MINUTE = timedelta(minutes=1)
 # A run asks for the tick after its own slot, and for those before it, several times. croniter takes its time for each.
@@ -20,7 +26,7 @@ _KEPT = 4
 
 
 class _Default(str):
-    """A default that can be told from the same text given by a user."""
+    """A default that differs from the same text given by a user."""
 
     __slots__ = ()
 
@@ -58,18 +64,18 @@ class Schedule:
         # Imported here, so that a program that only imports firecron's names doesn't load what reads schedules.
         if every is None:
             from firecron.cron.line import CronLine
-            from firecron.cron.zoned_line import ZonedLine, find_zone
+            from firecron.cron.zoned_line import ZonedLine, find_zone, zone_warning
 
             if starting is not None:
                 raise ValueError(f"starting={starting!r} is only for every: leave it out, or write every, not a line")
             parsed, zone = CronLine(line), find_zone(timezone)
             self._ticks = ZonedLine(parsed, zone)
             self.line, self.timezone = parsed.line, zone.key
-            self.has_seconds, self.warnings = parsed.has_seconds, parsed.warnings
+            odd = zone_warning(zone)
+            self.has_seconds = parsed.has_seconds
+            self.warnings = (*parsed.warnings, *([] if odd is None else [odd]))
             self.every, self.starting = None, None
         else:
-            from firecron.cron.cadence import cadence
-
             _refuse_both(line, timezone, every)
             self._ticks = found = cadence(every, starting)
             self.line, self.timezone = found.said, "UTC"
@@ -141,3 +147,65 @@ def _in_utc(instant: datetime) -> datetime:
     if instant.utcoffset() is None:
         raise ValueError(f"{instant!r} has no time zone: give an aware datetime, such as datetime.now(UTC)")
     return instant.astimezone(UTC)
+
+
+def schedule_fields(schedule: Schedule | None) -> dict[str, object]:
+    """Return a schedule as JSON for programs, with the same fields wherever it is shown; without one, each is None."""
+    if schedule is None:
+        return dict.fromkeys(("line", "timezone", "every", "starting"))
+    return {
+        "line": schedule.line,
+        "timezone": schedule.timezone,
+        "every": None if schedule.every is None else int(schedule.every.total_seconds()),
+        "starting": None if schedule.starting is None else in_utc(schedule.starting),
+    }
+
+
+# --- even distances
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = (("week", 604_800), ("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
+_LONGEST = 366 * DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """The ticks `starting + k * every`. `starting` is in UTC."""
+
+    every: timedelta
+    starting: datetime
+
+    def after(self, instant: datetime) -> datetime:
+        """Return the first tick after the instant. The instant itself does not count."""
+        if instant < self.starting:
+            return self.starting
+        return self.starting + ((instant - self.starting) // self.every + 1) * self.every
+
+    @property
+    def said(self) -> str:
+        """The cadence in words, which no other has."""
+        seconds = int(self.every.total_seconds())
+        unit, size = next((unit, size) for unit, size in _UNITS if seconds % size == 0)
+        distance = unit if seconds == size else f"{seconds // size} {unit}s"
+        since = in_utc(self.starting).replace("T", " ").removesuffix("Z").removesuffix(":00")
+        return f"every {distance}, from {since} UTC"
+
+
+def cadence(every: object, starting: object) -> Cadence:
+    """Return the cadence, or raise a ValueError that names the argument, its value and the remedy.
+
+    `every` is seconds or a `timedelta`; without `starting`, the first tick is at the epoch.
+    """
+    found = milliseconds(every, "every", least=1, most=_LONGEST)
+    if found % 1000:
+        raise ValueError(f"every={every!r} must be whole seconds")
+    if starting is None:
+        return Cadence(timedelta(milliseconds=found), EPOCH)
+    example = "give an aware datetime, such as datetime(2026, 11, 18, 9, tzinfo=UTC)"
+    if not isinstance(starting, datetime):
+        raise ValueError(f"starting={starting!r} is not an instant: {example}")
+    if starting.utcoffset() is None:
+        raise ValueError(f"starting={starting!r} has no time zone: {example}")
+    if starting.microsecond:
+        raise ValueError(f"starting={starting!r} must be a whole second")
+    return Cadence(timedelta(milliseconds=found), starting.astimezone(UTC))

@@ -1,5 +1,5 @@
-"""The ticks of a schedule: the newest ones in a span of time, and the tick that a start from outside is meant for.
-Pure.
+"""The ticks of a schedule: the newest ones in a span of time, the time between them, and the tick that a start from
+outside is meant for. Pure.
 
 A person, a crontab or a Kubernetes CronJob makes such a start, and its clock is not RTDB's. If that clock is a second
 fast, the start would ask for yesterday's tick, which is done, and today's tick would never run. So a start shortly
@@ -9,7 +9,7 @@ before a tick is meant for that tick, and waits for it.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import islice, pairwise
 
 from firecron.base.instants import to_datetime, to_milliseconds, to_text
 from firecron.cron.schedule import Schedule
@@ -18,6 +18,7 @@ from firecron.errors import NoTick
 _SECOND = timedelta(seconds=1)
 # The longest lead. If ticks come often, the lead is a tenth of the time between them.
 _LEAD = timedelta(seconds=5)
+_SOME_TICKS = 3
 
 
 def newest_tick(schedule: Schedule, now: datetime, grace: float | None = None) -> datetime:
@@ -72,6 +73,14 @@ def newest(schedule: Schedule, start: int, end: int, most: int) -> list[str]:
         if len(ticks) <= most // 2:
             span *= 4
     return [to_text(tick) for tick in found[-most:]]
+
+
+def shortest_interval(schedule: Schedule) -> float:
+    """Return the shortest time between some ticks of a schedule, in seconds. It is the same on every instance."""
+    ticks = [schedule.after(to_datetime(0))]
+    for _ in range(_SOME_TICKS):
+        ticks.append(schedule.after(ticks[-1]))
+    return min((later - tick).total_seconds() for tick, later in pairwise(ticks))
 
 
 def has_tick(schedule: Schedule, start: int, end: int) -> bool:

@@ -11,11 +11,11 @@ as the clock shows it" is added.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
-from firecron.cron.day_words import days_in_words, within
-from firecron.cron.line import CronLine
-from firecron.cron.listing import joined, listed, ordinal, steps
+from firecron.cron.line import CronLine, Days, MonthDays, WeekDays
 from firecron.cron.schedule import Schedule
 
 _MOST_TIMES = 4
@@ -152,3 +152,127 @@ def _numbered(unit: str, numbers: frozenset[int]) -> str:
 def _shown(line: CronLine, hour: int, minute: int, second: int) -> str:
     shown = f"{hour:02}:{minute:02}"
     return shown if line.seconds == {0} else f"{shown}:{second:02}"
+
+
+# --- days: "on the 15th and the last day of the month", "on Mondays to Fridays"
+
+_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_NTH = ("first", "second", "third", "fourth", "fifth")
+_MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+
+
+def days_in_words(days: Days) -> str:
+    """Return which days they are, without the months if that is every day; "" for every day."""
+    month_days, week_days = days.of_month, days.of_week
+    if _is_any(month_days, week_days):
+        return ""
+    of_month = [] if month_days is None else _of_month(month_days)
+    of_month += [] if week_days is None else _nth(week_days)
+    parts = [f"on {joined(of_month)} {_of(days.months)}"] if of_month else []
+    if week_days is not None and week_days.each:
+        parts.append(f"{_of_week(week_days.each)}{within(days.months)}")
+    return " and ".join(parts)
+
+
+def within(months: frozenset[int]) -> str:
+    """Return in which months, after a space; "" for all of them."""
+    return "" if len(months) == len(_MONTHS) else f" in {_named(months)}"
+
+
+def _is_any(month_days: MonthDays | None, week_days: WeekDays | None) -> bool:
+    """Return whether these are all days, as where one of the two fields has every number."""
+    if month_days is None and week_days is None:
+        return True
+    is_any_date = month_days is not None and month_days.numbers >= frozenset(range(1, 32))
+    return is_any_date or (week_days is not None and week_days.each >= frozenset(range(7)))
+
+
+def _of(months: frozenset[int]) -> str:
+    if len(months) == len(_MONTHS):
+        return "of the month"
+    named = _named(months)
+    return f"of each month from {named}" if " to " in named else f"of {named}"
+
+
+def _named(months: frozenset[int]) -> str:
+    return joined(listed(months, lambda month: _MONTHS[month - 1]))
+
+
+def _of_month(days: MonthDays) -> list[str]:
+    step = steps(days.numbers)
+    if step is not None:
+        first, last = ordinal(min(days.numbers)), ordinal(max(days.numbers))
+        found = [f"every {ordinal(step)} day from the {first} to the {last}"]
+    else:
+        found = listed(days.numbers, lambda number: f"the {ordinal(number)}")
+    return [*found, "the last day"] if days.last else found
+
+
+def _nth(days: WeekDays) -> list[str]:
+    nth = sorted((_place(weekday), number) for weekday, number in days.nth)
+    found = [f"the {_NTH[number - 1]} {_NAMES[place]}" for place, number in nth]
+    return found + [f"the last {_NAMES[place]}" for place in sorted(map(_place, days.last))]
+
+
+def _of_week(weekdays: frozenset[int]) -> str:
+    return f"on {joined(listed(map(_place, weekdays), lambda place: f'{_NAMES[place]}s'))}"
+
+
+def _place(weekday: int) -> int:
+    """Return the place of a weekday in a week that begins on Monday."""
+    return (weekday - 1) % 7
+
+
+# --- lists of numbers: "0, 15 and 40 to 45"
+
+_SHORTEST_RUN = 3
+_SHORTEST_STEPS = 5
+_SUFFIXES = {1: "st", 2: "nd", 3: "rd"}
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Return the parts as one enumeration."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def listed(numbers: Iterable[int], said: Callable[[int], str] = str) -> list[str]:
+    """Return the numbers, each as it is `said`, with three or more in a row as "40 to 45"."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    found: list[str] = []
+    for run in runs:
+        if len(run) >= _SHORTEST_RUN:
+            found.append(f"{said(run[0])} to {said(run[-1])}")
+        else:
+            found.extend(map(said, run))
+    return found
+
+
+def steps(numbers: Iterable[int]) -> int | None:
+    """Return the step from each of the numbers to the next; None if it differs, is 1, or if the numbers are few."""
+    found = sorted(numbers)
+    sizes = {later - number for number, later in pairwise(found)}
+    return sizes.pop() if len(found) >= _SHORTEST_STEPS and len(sizes) == 1 and 1 not in sizes else None
+
+
+def ordinal(number: int) -> str:
+    """Return "1st", "2nd", "3rd", "4th" and so on."""
+    is_teen = number // 10 % 10 == 1
+    return f"{number}{'th' if is_teen else _SUFFIXES.get(number % 10, 'th')}"

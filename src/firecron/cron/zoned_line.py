@@ -23,6 +23,35 @@ from firecron.cron.line import CronLine
 _SECOND = timedelta(seconds=1)
 _LONGEST_GAP = timedelta(hours=3)
 
+# Names that are zones, but not those that most people mean by them: the city that has summers, and the plain offset.
+_WINTER_ALL_YEAR = {
+    "EST": ("America/New_York", "Etc/GMT+5"),
+    "MST": ("America/Denver", "Etc/GMT+7"),
+}
+# Abbreviations on clocks that are no zones. Some mean several.
+_ABBREVIATED = {
+    "AEDT": ["Australia/Sydney"],
+    "AEST": ["Australia/Sydney", "Australia/Brisbane"],
+    "AKST": ["America/Anchorage"],
+    "AWST": ["Australia/Perth"],
+    "BST": ["Europe/London"],
+    "CDT": ["America/Chicago"],
+    "CEST": ["Europe/Berlin"],
+    "CST": ["America/Chicago", "Asia/Shanghai"],
+    "EDT": ["America/New_York"],
+    "EEST": ["Europe/Athens"],
+    "IST": ["Asia/Kolkata", "Asia/Jerusalem", "Europe/Dublin"],
+    "JST": ["Asia/Tokyo"],
+    "KST": ["Asia/Seoul"],
+    "MDT": ["America/Denver"],
+    "MSK": ["Europe/Moscow"],
+    "NZST": ["Pacific/Auckland"],
+    "PDT": ["America/Los_Angeles"],
+    "PST": ["America/Los_Angeles"],
+    "SGT": ["Asia/Singapore"],
+    "WEST": ["Europe/Lisbon"],
+}
+
 
 class ZonedLine:
     """The ticks of a cron line in a time zone."""
@@ -41,7 +70,7 @@ class ZonedLine:
         if self._line.is_wildcard and second > start:
             # The clocks show this wall time twice, and this is the first pass. The beginning of the second pass may
             # come sooner than the tick found so far.
-            change = self._change(start, second)
+            change = change_between(self._zone, start, second)
             tick = min(tick, self._first_after(start, self._wall(change) - _SECOND))
         return tick
 
@@ -52,7 +81,7 @@ class ZonedLine:
             first, second = self._passes(wall)
             if first > second:
                 # No clock shows this wall time, because it lies in a gap.
-                change = self._change(second, first)
+                change = change_between(self._zone, second, first)
                 if not self._line.is_wildcard and first - second <= _LONGEST_GAP:
                     return change
                 wall = self._wall(change) - _SECOND
@@ -69,19 +98,27 @@ class ZonedLine:
         aware = wall.replace(tzinfo=self._zone)
         return aware.astimezone(UTC), aware.replace(fold=1).astimezone(UTC)
 
-    def _change(self, low: datetime, high: datetime) -> datetime:
-        """Return the first instant with the new offset. `low` has the old offset, `high` the new one."""
-        old = self._wall(low) - low.replace(tzinfo=None)
-        while high - low > _SECOND:
-            middle = low + (high - low) // _SECOND // 2 * _SECOND
-            if self._wall(middle) - middle.replace(tzinfo=None) == old:
-                low = middle
-            else:
-                high = middle
-        return high
-
     def _wall(self, instant: datetime) -> datetime:
         return instant.astimezone(self._zone).replace(tzinfo=None)
+
+
+def change_between(zone: ZoneInfo, low: datetime, high: datetime) -> datetime:
+    """Return the first instant with the new offset. `low` has the old offset, `high` the new one."""
+    old = offset_at(zone, low)
+    while high - low > _SECOND:
+        middle = low + (high - low) // _SECOND // 2 * _SECOND
+        if offset_at(zone, middle) == old:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def offset_at(zone: ZoneInfo, instant: datetime) -> timedelta:
+    """Return how far the clocks of a zone are ahead of UTC at an instant."""
+    offset = instant.astimezone(zone).utcoffset()
+    assert offset is not None, "an instant in a zone has an offset"
+    return offset
 
 
 def find_zone(timezone: str | ZoneInfo) -> ZoneInfo:
@@ -91,13 +128,28 @@ def find_zone(timezone: str | ZoneInfo) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError, TypeError):
-        close = _close_zones(str(name))
-        remedy = (
-            f"did you mean {' or '.join(close)}?"
-            if close
-            else "use a name like Europe/Berlin; an image without time zones needs: pip install tzdata"
-        )
-        raise ValueError(f"there is no time zone {name!r}: {remedy}") from None
+        raise ValueError(f"there is no time zone {name!r}: {_remedy(str(name))}") from None
+
+
+def zone_warning(zone: ZoneInfo) -> str | None:
+    """Return what is odd about a zone: its name is that of a clock in winter, and it has no summer. None if nothing."""
+    found = _WINTER_ALL_YEAR.get(zone.key)
+    if found is None:
+        return None
+    city, fixed = found
+    return (
+        f"timezone={zone.key!r} has no daylight saving, so in summer its ticks come an hour after those of {city}: "
+        f"write timezone={city!r}, or timezone={fixed!r} if the fixed offset is meant"
+    )
+
+
+def _remedy(name: str) -> str:
+    close = _ABBREVIATED.get(name.strip().upper()) or _close_zones(name)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    if available_timezones():
+        return "use a name like Europe/Berlin or America/New_York, with a city"
+    return "this system has no time zones but UTC: pip install tzdata"
 
 
 def _close_zones(name: str) -> list[str]:

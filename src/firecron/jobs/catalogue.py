@@ -1,7 +1,8 @@
-"""The catalogue's schema: what `cron-jobs/<name>` says of a job, written and read here alone. Pure.
+"""What programs declare in the database, written and read here alone: their jobs, and which instances run them. Pure.
 
-With the catalogue an operator's tools need no program of the jobs: they know each schedule, what it promises, and which
-service declared it. Durations are seconds, as in the program. `since` and `declaredAt` are milliseconds of RTDB's time.
+With the catalogue, `cron-jobs/<name>`, an operator's tools need no program of the jobs: they know each schedule, what
+it promises, and which service declared it. Durations are seconds, as in the program. `since` and `declaredAt` are
+milliseconds of RTDB's time.
 
 An entry has the `line` and its `timezone`, or `every` and `starting`; and `grace`, `overlap`, `catchUp`, `oncePerTick`,
 `disabled`, `expectedRuntime`, `alertAfter` and `role` as the job's options have them. `where` is the job's function,
@@ -9,6 +10,24 @@ An entry has the `line` and its `timezone`, or `every` and `starting`; and `grac
 last. An empty `service` means that no program with the job's role has declared it yet.
 
 An entry that can't be read is None: the tools show the job without a schedule, and its verdict is `unknown`.
+
+Instances with the same jobs are a group (`base/tickets`), which says of itself in `cron-groups/<group>` which jobs it
+would run, and that it lives. So the tools learn from one small read who would run what, however large the fleet is.
+Beside the counter `beats` the node has
+
+    seenAt        the last heartbeat of any of them
+    firstSeenAt   one of the first heartbeats; missing for the first seconds, or if those that were first died at once
+    jobs          the names of the jobs that they run by their schedules, in one text, with a space between two
+    schedules     a digest of the schedule of each of these jobs, in the same order, in one text
+    service       what they run in: the name of the Cloud Run service, worker pool or job, else `local`
+    heartbeat     the seconds between two heartbeats of one instance
+
+A group is live if it was seen within three heartbeats. What can't be read counts as not known: nothing is said of a job
+because of a node that is odd.
+
+The catalogue has one schedule for each job, that of the program that has declared it last. The digests show that a live
+program runs the job by another one, as during a rolling deployment. They are short, because a group has a hundred jobs
+and is read often: which schedule the other one is, isn't said.
 """
 
 from __future__ import annotations
@@ -16,12 +35,11 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from firecron.base.exact import number
-from firecron.base.instants import check_instant, in_utc
+from firecron.base.instants import check_instant, in_utc, number
 from firecron.cron.schedule import Schedule
 from firecron.jobs.options import DEFAULT_GRACE, JobOptions, has_lease
 from firecron.store import SERVER_TIME
@@ -79,10 +97,6 @@ class Declared:
     def has_lease(self) -> bool:
         """Whether a run holds the lock of its job while it runs."""
         return has_lease(self.overlap)
-
-    def is_same_as(self, other: Declared) -> bool:
-        """Whether both say the same of the job, whenever they were written."""
-        return replace(self, since=None, declared_at=None) == replace(other, since=None, declared_at=None)
 
     def to_node(self) -> dict[str, object]:
         """Return the entry as it is stored, without the fields that are None."""
@@ -163,6 +177,17 @@ def changed(mine: Declared, stored: object) -> dict[str, object] | None:
     return {**node, "since": since if keeps_since else SERVER_TIME, "declaredAt": SERVER_TIME}
 
 
+def ticked_since(schedule: Schedule, stored: object) -> int | None:
+    """Return since when instances were to run the job by its schedule, by the `stored` entry; None if not, or unknown.
+
+    The nodes are compared as they are, as in `changed`.
+    """
+    node, other = _of(schedule), stored if isinstance(stored, Mapping) else {}
+    is_same = all(node.get(name) == other.get(name) for name in _SCHEDULE)
+    was_run = other.get("disabled") is not True and other.get("ticks") is not False and other.get("service") != ""
+    return number(other.get("since")) if is_same and was_run else None
+
+
 def read_declared(name: str, node: object) -> Declared | None:
     """Return what an entry says; None if it can't be read. A field that is missing or odd has its default."""
     if not isinstance(node, Mapping):
@@ -171,7 +196,7 @@ def read_declared(name: str, node: object) -> Declared | None:
         schedule = _schedule(node)
     except ValueError:
         return None
-    service = node.get("service")
+    service = _text(node.get("service"))
     return Declared(
         name=name,
         schedule=schedule,
@@ -185,17 +210,11 @@ def read_declared(name: str, node: object) -> Declared | None:
         role=_text(node.get("role")),
         where=_text(node.get("where")) or "",
         ticks=node.get("ticks") is not False,
-        service=service if isinstance(service, str) else "local",
+        service="local" if service is None else service,
         revision=_text(node.get("revision")),
         since=number(node.get("since")),
         declared_at=number(node.get("declaredAt")),
     )
-
-
-def digest(schedule: Schedule) -> str:
-    """Return four characters for the schedule. Those of another one differ, but for a chance of one in 16 million."""
-    text = json.dumps(list(_of(schedule).values()))
-    return urlsafe_b64encode(hashlib.blake2b(text.encode(), digest_size=3).digest()).decode()
 
 
 def _of(schedule: Schedule) -> dict[str, object]:
@@ -217,9 +236,145 @@ def _schedule(node: Mapping[object, object]) -> Schedule:
 
 
 def _duration(value: object) -> int | None:
+    seconds = _seconds(value, _LONGEST_TIME)
+    return None if seconds is None else round(seconds * 1000)
+
+
+# --- groups
+
+# Three missed heartbeats are silence, as of a single instance.
+LIVE_BEATS = 3
+DEFAULT_HEARTBEAT = 30.0
+_LONGEST_HEARTBEAT = 3_600
+# The security rules allow as much. Some thousand names fit.
+LONGEST_JOBS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group of instances. Instants are milliseconds of RTDB's time, `heartbeat` is seconds.
+
+    `name` is the node's name. `jobs` is None if the node doesn't say which jobs the group runs. `digests` are those of
+    the schedules, by job; a job is missing if its schedule is not known.
+    """
+
+    name: str
+    jobs: frozenset[str] | None
+    service: str | None
+    first_seen_at: int | None
+    seen_at: int | None
+    heartbeat: float = DEFAULT_HEARTBEAT
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+    def is_live(self, now: int) -> bool:
+        """Return whether an instance of the group was seen within three heartbeats."""
+        return self.seen_at is not None and self.seen_at >= now - LIVE_BEATS * self.heartbeat * 1000
+
+    def may_run(self, job: str) -> bool:
+        """Return whether the group runs the job by its schedule, as far as is known."""
+        return self.jobs is None or job in self.jobs
+
+
+def group_fields(schedules: Mapping[str, Schedule], service: str, heartbeat: float) -> dict[str, object]:
+    """Return what an instance writes of its group once, given the schedule of each job, by the job's name.
+
+    Too many names are left out: they are not known then.
+    """
+    names = sorted(schedules)
+    text = " ".join(names)
+    fields: dict[str, object] = {"service": service, "heartbeat": heartbeat}
+    if len(text) > LONGEST_JOBS:
+        return fields
+    return {**fields, "jobs": text, "schedules": "".join(digest(schedules[name]) for name in names)}
+
+
+def read_groups(node: object) -> tuple[Group, ...]:
+    """Return what `cron-groups` says, whatever it holds."""
+    found = node if isinstance(node, Mapping) else {}
+    return tuple(_group(str(name), child) for name, child in sorted(found.items()) if isinstance(child, Mapping))
+
+
+def known_groups(node: object) -> tuple[Group, ...] | None:
+    """Return what `cron-groups` says; None if it holds something else than groups, so that none of them is known."""
+    return read_groups(node) if node is None or isinstance(node, Mapping) else None
+
+
+def live_groups_of(job: str, groups: Iterable[Group], now: int) -> tuple[Group, ...]:
+    """Return the live groups that run the job by its schedule, as far as is known."""
+    return tuple(group for group in groups if group.is_live(now) and group.may_run(job))
+
+
+def retired(declared: Declared, groups: Iterable[Group], now: int) -> bool:
+    """Return whether the job was taken out on purpose: its service lives without it, and is younger than its entry.
+
+    A job that only triggers run is in no group, and neither is a disabled one: of them this can't be said.
+    """
+    groups = tuple(groups)
+    if not declared.ticks or declared.disabled or declared.declared_at is None:
+        return False
+    if live_groups_of(declared.name, groups, now):
+        return False
+    return any(
+        group.is_live(now)
+        and group.service == declared.service
+        and group.first_seen_at is not None
+        and group.first_seen_at > declared.declared_at
+        for group in groups
+    )
+
+
+def dissenting(declared: Declared, groups: Iterable[Group], now: int) -> tuple[Group, ...]:
+    """Return the live groups that run the job by another schedule than declared, or although it is declared disabled.
+
+    A group counts if it was seen after the entry was written. Before that, its instances may have become those that
+    wrote it: a program was replaced, or has given its job another schedule.
+    """
+    name, since = declared.name, declared.declared_at or 0
+    having = [group for group in groups if group.jobs is not None and name in group.jobs and group.is_live(now)]
+    others = tuple(group for group in having if (group.seen_at or 0) > since)
+    if declared.disabled or not others:
+        return others
+    mine = digest(declared.schedule)
+    return tuple(group for group in others if group.digests.get(name, mine) != mine)
+
+
+def _group(name: str, node: Mapping[object, object]) -> Group:
+    jobs = _text(node.get("jobs"))
+    names = None if jobs is None else jobs.split()
+    return Group(
+        name,
+        None if names is None else frozenset(names),
+        _text(node.get("service")),
+        number(node.get("firstSeenAt")),
+        number(node.get("seenAt")),
+        float(_seconds(node.get("heartbeat"), _LONGEST_HEARTBEAT) or DEFAULT_HEARTBEAT),
+        _digests(names or [], node.get("schedules")),
+    )
+
+
+def _digests(names: list[str], value: object) -> dict[str, str]:
+    if not isinstance(value, str) or len(value) != _LENGTH * len(names):
+        return {}
+    return {name: value[_LENGTH * place : _LENGTH * (place + 1)] for place, name in enumerate(names)}
+
+
+# Of a digest, in characters.
+_LENGTH = 4
+
+
+def digest(schedule: Schedule) -> str:
+    """Return four characters for the schedule. Those of another one differ, but for a chance of one in 16 million."""
+    text = json.dumps(list(_of(schedule).values()))
+    return urlsafe_b64encode(hashlib.blake2b(text.encode(), digest_size=3).digest()).decode()
+
+
+# --- values of nodes
+
+
+def _seconds(value: object, most: float) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return round(value * 1000) if 0 < value <= _LONGEST_TIME else None
+    return value if 0 < value <= most else None
 
 
 def _text(value: object) -> str | None:

@@ -1,35 +1,55 @@
 """`@distributed_cron`: declares a function as a job, and does nothing else.
 
 It starts no thread, opens no connection and imports no SDK. It returns the function unchanged, except that the function
-now carries its options. `FireCron` finds it (see `explorer`). Options that can't work are refused here, while the
-program is loaded. If the function has other decorators, this one goes on top, or above one that keeps attributes
+now carries its options. `FireCron` finds it (see `job`). Options that can't work are refused here, while the program is
+loaded. If the function has other decorators, this one goes on top, or above one that keeps attributes
 (`functools.wraps`).
+
+The jobs that were declared but given to no FireCron are known as well: `start` and the command line name them.
+
+    distributed_cron ─ note ─►  (name, where) of each function, held weakly  ◄─ claim ─ job
+
+A function is claimed for good by the first FireCron that gets it: the function itself, or its object, class or module.
+A method that a subclass overrides is claimed with the subclass. A job that stays unclaimed was forgotten, or can't be
+found: it is below `@property`, or below a decorator without `functools.wraps`. A function that was garbage collected is
+forgotten. A function that is declared again in the same place, as by a reload, replaces the first one.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from types import MethodType
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+import re
+import weakref
+from collections.abc import Callable, Mapping
+from types import MethodType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
-from firecron.base.durations import Duration
+from firecron.base.instants import Duration
 from firecron.cron.schedule import DEFAULT_ZONE
 from firecron.errors import ConfigurationError
-from firecron.jobs.declarations import note
 from firecron.jobs.options import CatchUp, JobOptions, OnAbandoned, Overlap, check_options
 
 if TYPE_CHECKING:
     from datetime import datetime
     from zoneinfo import ZoneInfo
 
+
 ATTRIBUTE = "__firecron__"
-
 _WRAPPERS = (staticmethod, classmethod, MethodType)
-
 _USE = '@distributed_cron("send-digest", "0 9 * * *")'
-
 F = TypeVar("F", bound="Callable[..., object] | staticmethod[..., object] | classmethod[Any, ..., object]")
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,7 +73,28 @@ def _saying_what_is_missing(declare: Callable[P, R]) -> Callable[P, R]:
                 f"distributed_cron({said}) has no cron line (cron_time), and no every: write {_USE}, or "
                 "every=timedelta(minutes=45) instead of the line"
             )
-        return declare(*arguments, **options)
+        return suggesting(declare)(*arguments, **options)
+
+    return checked
+
+
+def suggesting(declare: Callable[P, R]) -> Callable[P, R]:
+    """Suggest an option for a misspelt one. Python's own TypeError has no suggestion before 3.13."""
+
+    @functools.wraps(declare)
+    def checked(*arguments: P.args, **options: P.kwargs) -> R:
+        try:
+            return declare(*arguments, **options)
+        except TypeError:
+            # Imported here, so that a program's first line doesn't load it.
+            import difflib
+
+            known = inspect.signature(declare).parameters
+            for name in options.keys() - known.keys():
+                close = difflib.get_close_matches(name, known, n=1)
+                remedy = f"did you mean {close[0]}?" if close else f"the options are {', '.join(known)}"
+                raise TypeError(f"{declare.__name__}() has no option {name!r}: {remedy}") from None
+            raise
 
     return checked
 
@@ -145,6 +186,9 @@ def distributed_cron(
     return declare
 
 
+# --- what a function is declared as
+
+
 class Declared(Protocol):
     """What a function is declared as: a job, or a leader."""
 
@@ -201,3 +245,114 @@ def function_of(thing: object) -> object:
     """Return the function that carries the options: that of a static, class or bound method, or the thing itself."""
     # `type` is used, because isinstance asks the thing for its class, and a proxy returns the class of another object.
     return object.__getattribute__(thing, "__func__") if issubclass(type(thing), _WRAPPERS) else thing
+
+
+def where_of(function: object) -> str:
+    """Return where a function is defined, as its module and name. Return the repr of anything without a name."""
+    name = getattr(function, "__qualname__", None)
+    return repr(function) if name is None else f"{getattr(function, '__module__', '?')}.{name}"
+
+
+# --- functions that no FireCron has
+
+_Key: TypeAlias = "tuple[str, object, object]"
+# What `unclaimed` returns: a weak reference to each function.
+REMEMBERED: dict[_Key, weakref.ref[object]] = {}
+
+
+class Unclaimed(NamedTuple):
+    """A job that no FireCron has: its name, and where its function is defined."""
+
+    name: str
+    where: str
+
+
+def note(function: object, name: str) -> None:
+    """Remember that the function was declared as the job of this name."""
+    key = _key(function, name)
+
+    try:
+        # If another function replaces this one, its old reference is gone and removes nothing.
+        REMEMBERED[key] = weakref.ref(function, lambda _: REMEMBERED.pop(key, None))
+    except TypeError:
+        return  # the object allows no weak reference, and a strong one would keep it for ever
+
+
+def claim(function: object, name: str) -> None:
+    """Note that a FireCron has the function."""
+    REMEMBERED.pop(_key(function, name), None)
+
+
+def unclaimed() -> list[Unclaimed]:
+    """Return the jobs that this process declared but gave to no FireCron, in the order of their declaration."""
+    found: list[Unclaimed] = []
+    # The keys are copied in one step. A garbage collection may remove an entry whenever an object is made.
+    for key in list(REMEMBERED):
+        reference = REMEMBERED.get(key)
+        function = None if reference is None else reference()
+        if function is not None:
+            found.append(Unclaimed(key[0], where_of(function)))
+    return found
+
+
+def _key(function: object, name: str) -> _Key:
+    # A function counts by its name if it has one. A FireCron may find a wrapper made with functools.wraps, which has
+    # the same name.
+    return name, getattr(function, "__module__", None), getattr(function, "__qualname__", None) or id(function)
+
+
+# --- the parameters of a declared function
+#
+# It gets no argument, or the one that an annotation asks for.
+
+
+def parameter_of(kind: type, what: str, function: Callable[..., object], where: str) -> str | None:
+    """Return the name of the parameter that is annotated with `kind`; None if there is none.
+
+    Raise ConfigurationError if the function needs any other argument. `what` is what it is declared as, for errors.
+    """
+    parameters, word = _parameters(function, where, what), kind.__name__
+    found = next((name for name, parameter in parameters.items() if _takes(kind, parameter)), None)
+    for name, needed in parameters.items():
+        is_optional = needed.default is not needed.empty or needed.kind in (needed.VAR_POSITIONAL, needed.VAR_KEYWORD)
+        if name != found and not is_optional:
+            if name == word.lower() and needed.annotation is needed.empty:
+                raise ConfigurationError(
+                    f"{where} needs the argument {name!r}: annotate it, `{name}: {word}`, to get the {what}'s {word}"
+                )
+            raise ConfigurationError(
+                f"{where} needs the argument {name!r}, but a {what} gets no arguments except its {word}, "
+                f"as the keyword argument that is annotated `{word}`"
+            )
+    return found
+
+
+def is_async(function: Callable[..., object]) -> bool:
+    """Return whether a call of the function returns an awaitable."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def _parameters(function: Callable[..., object], where: str, what: str) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function, eval_str=True).parameters
+    except Exception:
+        # An annotation can't be evaluated, such as a name that is imported for type checking only. It is read as text.
+        try:
+            return inspect.signature(function).parameters
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(f"{where} can't be a {what}, {error}: decorate a function that calls it") from None
+
+
+def _takes(kind: type, parameter: inspect.Parameter) -> bool:
+    """Return whether the parameter is annotated with the kind (or with it | None), and can be given by name."""
+    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+        return False
+    annotation = parameter.annotation
+    if isinstance(annotation, str):
+        words = {name.rpartition(".")[2] for name in re.findall(r"[\w.]+", annotation)}
+        return words - {"None", "Optional", "Union"} == {kind.__name__}
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) in (Union, UnionType):
+        return kind in get_args(annotation)
+    return annotation is kind

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Literal, TypeAlias, get_args
 
-from firecron.base.durations import DAY, doubt, milliseconds
+from firecron.base.instants import DAY, doubt, milliseconds
+from firecron.base.names import check_name
 from firecron.cron.schedule import Schedule
 from firecron.errors import ConfigurationError
-from firecron.lock.names import check_name
 
 Overlap: TypeAlias = Literal["skip", "queue", "cancel_previous", "allow"]
 CatchUp: TypeAlias = Literal["skip", "once", "all"]
@@ -177,7 +177,10 @@ def check_options(
     options = JobOptions(
         name=check_name(name),
         schedule=_schedule(line, timezone, every, starting),
-        lock_ttl=milliseconds(lock_ttl, "lock_ttl", least=0.1),
+        # The margin is a setting of the instance, which checks the rest when it starts.
+        lock_ttl=milliseconds(
+            lock_ttl, "lock_ttl", least=0.1, at_least="six times the margin: 6 s, unless FIRECRON_MARGIN is smaller"
+        ),
         hold_at_least=milliseconds(hold_at_least, "hold_at_least"),
         once_per_tick=check_flag(once_per_tick, "once_per_tick"),
         renew=check_flag(renew, "renew"),

@@ -1,28 +1,31 @@
 """A run, as the job sees it: which tick it is for, whether it should go on, and its steps.
 
-`runs.steps` has what a step does. A run that was made by hand has none.
+`steps.steps` has what a step does. A run that was made by hand has none.
+
+The name of a step is any text of 1 to 200 bytes. RTDB takes no `. $ # [ ] /` and no control characters in a key, and
+shows a node whose keys are all numbers as an array. Those characters, and `%`, are written as `%XX`, and so is the
+first digit of a name of digits. So two names never have one key, and a key has 600 of the 768 bytes that RTDB allows,
+at the most.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 from firecron.base.flag import Flag
-from firecron.base.redaction import redacted
+from firecron.base.texts import redacted, storable
 from firecron.errors import Cancelled, ConfigurationError, LeaseLost, Stopping
-from firecron.jobs.step_names import check_step_name, idempotency_key
 
 Trigger: TypeAlias = Literal["schedule", "catch_up", "rerun", "manual", "http"]
 Outcome: TypeAlias = Literal[
     "succeeded", "failed", "lost", "interrupted", "cancelled", "abandoned", "skipped", "missed"
 ]
-
 LONGEST_NOTE = 500
 _MOST_READ = 20 * LONGEST_NOTE
-
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
@@ -129,8 +132,8 @@ class Run:
             raise ConfigurationError(f"a note is a text, and not {text!r:.80}: write run.note(str(…))")
         if self._has_ended:
             raise ConfigurationError(f'"{self.name}" has ended, and is noted no more: {text!r:.80} came too late')
-        # RTDB takes no lone surrogates. A text of megabytes isn't searched for secrets.
-        said = redacted(text[:_MOST_READ].strip()).encode("utf-8", "replace").decode()
+        # A text of megabytes isn't searched for secrets.
+        said = storable(redacted(text[:_MOST_READ].strip()))
         self.noted = (said if len(said) <= LONGEST_NOTE else f"{said[: LONGEST_NOTE - 1]}…") or None
 
     def end(self) -> None:
@@ -244,8 +247,8 @@ class Run:
         """Call the function and record its result, or return the result that an earlier attempt has recorded.
 
         A step whose result was recorded is never called again for its tick. A step whose process died between the call
-        and the record is called again: hand `run.key(name)` to whatever must not do it twice. In an async job the step
-        is awaited, and a blocking function runs on a thread. In a sync job the result is returned.
+        and the record is called again: hand `run.key(name)` to the system that must not do it twice. In an async job
+        the step is awaited, and a blocking function runs on a thread. In a sync job the result is returned.
 
         Args:
             name: The step, once in a try: 1 to 200 bytes of any text.
@@ -259,7 +262,7 @@ class Run:
         return self._recorder.step(name, function, args, kwargs, returns=returns, at_most_once=bool(at_most_once))
 
     def settle(self, name: str, result: object) -> Any:
-        # Any: in a sync job it is the result, in an async job an awaitable of it, and nothing here tells which.
+        # Any: in a sync job it is the result, in an async job an awaitable of it, and nothing here shows which.
         """Record the result of a step that is in doubt, as its call would have, and return it.
 
         It is awaited in an async job.
@@ -308,3 +311,54 @@ running: ContextVar[Run | None] = ContextVar("firecron_run", default=None)
 def current_run() -> Run | None:
     """Return the run that this code is part of; None outside a run."""
     return running.get()
+
+
+# --- the names of steps
+
+MOST_BYTES = 200
+# Stripe takes no idempotency key that is longer.
+_LONGEST_KEY = 255
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f.$#\[\]/%]")
+_HASH = 64
+
+
+def check_step_name(name: object) -> str:
+    """Return the name, or raise a ConfigurationError that says what is wrong with it."""
+    if not isinstance(name, str) or not name:
+        raise ConfigurationError(f"the name of a step is a text of 1 to {MOST_BYTES} bytes, not {name!r:.80}")
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise ConfigurationError(f"the name of a step has half a character in it: {name!r:.80}") from None
+    if size > MOST_BYTES:
+        raise ConfigurationError(
+            f"the name of a step has {MOST_BYTES} bytes at the most, and {name[:40]!r}… has {size}: use an id"
+        )
+    return name
+
+
+def to_key(name: str) -> str:
+    """Return the key of a step in the database."""
+    key = _FORBIDDEN.sub(lambda found: _escaped(found[0]), name)
+    return _escaped(key[0]) + key[1:] if key.isascii() and key.isdigit() else key
+
+
+def to_name(key: str) -> str:
+    """Return the name that a key in the database stands for."""
+    from urllib.parse import unquote
+
+    return unquote(key, errors="replace")
+
+
+def idempotency_key(of_run: str, name: str) -> str:
+    """Return the key of one step of a run: the same at every attempt, and 255 characters long at the most."""
+    key = f"{of_run}:{name}"
+    if len(key) <= _LONGEST_KEY:
+        return key
+    from hashlib import sha256
+
+    return f"{key[: _LONGEST_KEY - _HASH - 1]}:{sha256(key.encode()).hexdigest()}"
+
+
+def _escaped(character: str) -> str:
+    return f"%{ord(character):02X}"

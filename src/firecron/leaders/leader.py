@@ -1,20 +1,108 @@
-"""A leader: a decorated function with its options, bound so that it can be called; and how they are found."""
+"""A leader: a function that runs on one instance, for as long as this instance leads; and how it is declared and found.
+
+    @leader("price-feed", ttl=15)
+    async def price_feed(term: Term) -> None: ...
+
+Like `distributed_cron`, `leader` returns the function unchanged, except that it carries its options now, and does
+nothing else. `FireCron` finds it, and binds it, so that it can be called.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
+from firecron.base.instants import Duration, doubt
+from firecron.base.names import check_name
 from firecron.errors import ConfigurationError
-from firecron.jobs.around import nothing
-from firecron.jobs.declarations import claim
-from firecron.jobs.decorator import function_of
-from firecron.jobs.explorer import functions
-from firecron.jobs.parameters import is_async, parameter_of
-from firecron.leaders.decorator import LeaderOptions, declared_leaders
-from firecron.lock.term import Term, leading
+from firecron.jobs.decorator import claim, declarations_of, function_of, is_async, mark, parameter_of, suggesting
+from firecron.jobs.job import functions, nothing
+from firecron.jobs.options import check_flag, check_role
+from firecron.leaders.term import Election, Term, leading, make_election
+
+F = TypeVar("F", bound="Callable[..., object] | staticmethod[..., object] | classmethod[Any, ..., object]")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderOptions:
+    """The options of a leader, checked. `doubts` are questions about durations that look like milliseconds."""
+
+    election: Election
+    role: str | None
+    disabled: bool
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The leader's name, and its node in the database."""
+        return self.election.name
+
+
+def _refusing_lines(declare: Callable[P, R]) -> Callable[P, R]:
+    """Raise an error with a remedy if a leader is declared as a job is, or without a name."""
+
+    @functools.wraps(declare)
+    def checked(*arguments: P.args, **options: P.kwargs) -> R:
+        if (not arguments and "name" not in options) or callable(arguments[0] if arguments else None):
+            raise ConfigurationError('leader() has no name: write @leader("price-feed", ttl=15)')
+        if len(arguments) > 1:
+            raise ConfigurationError(
+                f"leader({', '.join(map(repr, arguments))}): a leader has a name and no cron line, because it runs for "
+                "as long as its instance leads; for something that ticks, use distributed_cron"
+            )
+        return suggesting(declare)(*arguments, **options)
+
+    return checked
+
+
+@_refusing_lines
+def leader(
+    name: str,
+    *,
+    ttl: Duration = 15,
+    pause: Duration = 1,
+    max_term: Duration | None = None,
+    role: str | None = None,
+    disabled: bool = False,
+) -> Callable[[F], F]:
+    """Run the function on one instance, from its election to the end of its term.
+
+    The function gets its `Term` if a parameter is annotated so. An async function is cancelled when its term is over; a
+    function that is not async runs on a thread of its own, and has to look at `term.lost`. When it returns or raises,
+    the term ends. Durations are seconds or `timedelta`.
+
+    Args:
+        name: The leader's name, and its node in the database. No job may have it.
+        ttl: How long the node lasts if its instance dies: so long nobody leads then, and a margin.
+        pause: How long this instance waits after a term before it stands again. After several terms in a row that end
+            within a minute by themselves it waits for longer, up to a minute.
+        max_term: The longest time that one term may last: then it is lost.
+        role: Stand only on instances whose FIRECRON_ROLES contain this word.
+        disabled: Declare and list the leader, but never stand for it.
+    """
+    checked = make_election(check_name(name), ttl, pause, max_term)
+    said = (doubt(ttl, "ttl"), doubt(pause, "pause"), doubt(max_term, "max_term"))
+    doubts = tuple(one for one in said if one is not None)
+    options = LeaderOptions(checked, check_role(role), check_flag(disabled, "disabled"), doubts)
+
+    def declare(function: F) -> F:
+        mark(function, options, "leader")
+        return function
+
+    return declare
+
+
+def declared_leaders(thing: object) -> tuple[LeaderOptions, ...]:
+    """Return the options of the leaders that a function was declared as."""
+    return tuple(options for options in declarations_of(thing) if isinstance(options, LeaderOptions))
+
+
+# --- a leader that was found
 
 Surroundings: TypeAlias = Callable[[], Sequence[Callable[[Term], AbstractContextManager[object]]]]
 

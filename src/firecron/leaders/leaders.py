@@ -1,20 +1,274 @@
 """The leaders of a FireCron: they stand on this instance from `start` to `stop`, unless the program has paused them.
 
+    Leaders       all leaders of this process
+    Office        one of them: its thread stands for it, and calls the body while this instance leads
+    Leadership    what a program asks about a leader, and how it steps down
+
 A leader stands only where the guard lets jobs tick, where its role is, and if it is not disabled. Leaders and jobs
 share nothing but the database: jobs tick whether or not anybody leads.
+
+An office has a candidate, which decides when to stand, and knows the term; the body, which is one call of the function
+on the office's thread or on the application's event loop (`runs/body`); and the history: one entry a term. A leader
+that died gets its entry, `abandoned`, from the next one.
+
+The thread goes on after a stop until the body has ended, and takes up the work again after a start in between: so a
+body of an old term has always ended before a new term begins. It is a daemon, and none of the workers.
+
+An async body is cancelled at once when its term is lost. If it is told to end, it has until 2 s before the end of the
+`shutdown_grace`, as a run has at SIGTERM. A body that is not async is told, and no more.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TypeAlias
 
-from firecron.errors import UnknownJob
-from firecron.jobs.around import nothing
+from firecron.base.clocks import Timing
+from firecron.base.instants import Duration, milliseconds, to_datetime, whole
+from firecron.base.texts import described
+from firecron.base.threads import Crew, Outstanding
+from firecron.errors import Stopping, UnknownJob
+from firecron.jobs.job import nothing
+from firecron.leaders.candidate import Ended, Tenure
+from firecron.leaders.following import Nobody, Ranks
 from firecron.leaders.leader import Leader, Surroundings
-from firecron.leaders.office import Office, Staff
-from firecron.lock.standing import Nobody, Ranks
+from firecron.leaders.term import Term
+from firecron.lock.fields import LEADER
+from firecron.lock.lease import Alarm
+from firecron.lock.record import LockRecord, parse
+from firecron.lock.refusal import NotAcquired
+from firecron.lock.service import LockService
+from firecron.runs.body import CANCEL_AHEAD, Body, Loop
+from firecron.runs.entry import Entry, abandoned_term, term_key
+from firecron.runs.history import History
 from firecron.settings import Settings
+
+# Milliseconds to stay away after a defect of firecron, so that it does not fill the log.
+_AFTER_A_DEFECT = 30_000
+
+Loops: TypeAlias = Callable[[], "Loop | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Staff:
+    """What all offices of an instance share. The `scribe` writes the entries of leaders that died."""
+
+    locks: LockService
+    timing: Timing
+    history: History
+    scribe: Crew
+    outstanding: Outstanding
+    loop: Loops
+
+
+class Office:
+    """Stands and leads for one leader, from `open` to `close`."""
+
+    def __init__(self, leader: Leader, staff: Staff) -> None:
+        self.leader = leader
+        self._staff = staff
+        self._keeper = staff.locks.contender.keeper
+        self.candidate = staff.locks.candidate(leader.options.election, self._on_change, has_ticker=True)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._body: Body[Term] | None = None
+        self._alarm: Alarm | None = None
+
+    def open(self) -> None:
+        """Stand from now on. If the body of an old term still runs, its thread goes on once it has ended."""
+        with self._lock:
+            self.candidate.open()
+            if self._thread is None:
+                name = f"firecron-leader-{self.leader.name}"
+                self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+                self._thread.start()
+
+    def close(self, why: str = "this instance stops") -> None:
+        """Stand no more, and tell the body to end. This returns at once."""
+        self.candidate.stop(why)
+
+    def hurry(self) -> None:
+        """Cancel the body now, if it is async and was told to end."""
+        body = self._body
+        if body is not None:
+            body.cancel()
+
+    def leave_behind(self) -> None:
+        """Renew the term of a body that has not ended no more: it is released when the body ends, or it expires."""
+        tenure = self.candidate.tenure
+        if tenure is not None and not tenure.has_ended:
+            self._keeper.forget(tenure.lease)
+            message = f'"{self.leader.name}" still leads as the instance stops; its node stays held until it expires'
+            self._staff.locks.events.emit(
+                "leader.lingers", self.leader.name, logging.WARNING, message, fence=tenure.term.fence
+            )
+
+    def after_fork(self) -> None:
+        """Forget the thread and the body in a forked child: they are the parent's."""
+        self._lock = threading.Lock()
+        self._thread = None
+        self._body = None
+
+    def elect(self) -> Term:
+        """For a rehearsal: stand once, and call the body on a thread. Return the term, or raise NotAcquired."""
+        tenure = self.candidate.stand()
+        if tenure is None:
+            assert self.candidate.refusal is not None
+            raise NotAcquired(self.candidate.refusal)
+        with self._lock:
+            self._thread = threading.Thread(target=lambda: self.serve(tenure), name="firecron-leader", daemon=True)
+            self._thread.start()
+        return tenure.term
+
+    def depose(self, patience: float) -> bool:
+        """For a rehearsal: let the lease be lost. Return whether the body has ended within so many seconds."""
+        tenure, thread = self.candidate.tenure, self._thread
+        if tenure is None or thread is None:
+            return True
+        tenure.lease.lose("the test has deposed it")
+        thread.join(patience)
+        return not thread.is_alive()
+
+    def serve(self, tenure: Tenure) -> None:
+        """Call the body under this tenure, release after it, and record the term."""
+        mark = object()
+        self._staff.outstanding.add(mark)
+        try:
+            self._note_the_dead(tenure)
+            ended = self.candidate.end(tenure, self._call(tenure))
+            if ended is not None:
+                self._staff.history.record(self.leader.name, self._entry(tenure, ended))
+        finally:
+            self._staff.outstanding.remove(mark)
+
+    def _run(self) -> None:
+        while self._goes_on():
+            try:
+                pause = self.candidate.pause()
+                if pause:
+                    self.candidate.wait(pause)
+                elif pause is not None:
+                    self._stand()
+            except BaseException as error:
+                # A defect: errors of the body are caught where it is called. This thread must go on.
+                self.candidate.stay_away(_AFTER_A_DEFECT)
+                message = f'The thread of the leader "{self.leader.name}" failed, and goes on: {described(error)}'
+                self._staff.locks.events.emit("worker.failed", self.leader.name, logging.ERROR, message, error)
+
+    def _stand(self) -> None:
+        """Stand once, and serve the term. A stop waits for the try: what it brings after the stop is given back."""
+        mark = object()
+        self._staff.outstanding.add(mark)
+        try:
+            # Looked at again: a stop before the mark waits for nothing, so nothing may begin after it.
+            if self.candidate.pause() == 0 and (tenure := self.candidate.stand()) is not None:
+                self.serve(tenure)
+        finally:
+            self._staff.outstanding.remove(mark)
+
+    def _goes_on(self) -> bool:
+        """Return whether this thread goes on. Under the lock, so that `open` finds it, or starts another one."""
+        with self._lock:
+            if self._thread is not threading.current_thread():
+                return False  # a forked child's copy, or one that the child has replaced
+            if self.candidate.pause() is None:
+                self._thread = None
+                return False
+            return True
+
+    def _call(self, tenure: Tenure) -> BaseException | None:
+        """Call the function, and return what it raised. What the end of its term has cancelled counts as Stopping."""
+        body = Body(self.leader, tenure.term, self._staff.loop(), self._staff.timing, self._tell_blocked)
+        self._body = body
+        try:
+            if tenure.lease.lost:
+                return Stopping()
+            if tenure.told is not None:
+                self._cancel_later(tenure)
+            ending = body.call()
+        finally:
+            self._body = None
+            if self._alarm is not None:
+                self._keeper.forget(self._alarm)
+        return Stopping() if ending.outcome in ("interrupted", "cancelled") else ending.error
+
+    def _on_change(self, tenure: Tenure) -> None:
+        """Have the body cancelled: at once if its term is lost, else when it had time to end by itself."""
+        if tenure.lease.is_held():
+            self._cancel_later(tenure)
+        elif (body := self._body) is not None:
+            body.cancel()
+
+    def _cancel_later(self, tenure: Tenure) -> None:
+        body = self._body
+        if body is not None:
+            ahead = max(0.0, self._staff.locks.settings.shutdown_grace - CANCEL_AHEAD)
+            self._alarm = Alarm(self.leader.name, self._staff.timing.mono() + ahead * 1000, body.cancel)
+            self._keeper.keep(self._alarm, renews=False)
+
+    def _tell_blocked(self, blocked: int) -> None:
+        message = (
+            f'"{self.leader.name}" blocked the event loop for {blocked / 1000:.0f} s, and nothing else ran there: '
+            "declare the leader with def (it then has a thread), or await asyncio.to_thread(...) where it blocks"
+        )
+        key = "" if self.candidate.tenure is None else str(self.candidate.tenure.term.fence)
+        self._staff.locks.events.emit(
+            "loop.blocked", self.leader.name, logging.WARNING, message, key=key, blocked=blocked
+        )
+
+    def _note_the_dead(self, tenure: Tenure) -> None:
+        """Have the entry of the term before this one written if its leader died: it has not released its node."""
+        before = tenure.replaced
+        if not isinstance(before, LockRecord) or before.releasedAt is not None or before.kept.get("kind") != LEADER:
+            return
+        if before.fence is None or before.acquiredAt is None:
+            return
+        identity = self._staff.locks.identity
+        entry = abandoned_term(
+            whole(before.acquiredAt),
+            whole(before.fence),
+            instance_id=identity.instance_id,
+            instance=identity.instance,
+        )
+        mark = object()
+        self._staff.outstanding.add(mark)
+        try:
+            self._staff.scribe.submit(lambda: self._record_the_dead(entry, mark))
+        except RuntimeError as error:
+            # No thread can be started: the term begins nevertheless.
+            self._staff.outstanding.remove(mark)
+            message = f'The history of "{self.leader.name}" may lack the entry {entry.key}: {error}'
+            self._staff.locks.events.emit(
+                "history.failed", self.leader.name, logging.WARNING, message, key=entry.key, why=str(error)
+            )
+
+    def _record_the_dead(self, entry: Entry, mark: object) -> None:
+        try:
+            self._staff.history.record(self.leader.name, entry)
+        finally:
+            self._staff.outstanding.remove(mark)
+
+    def _entry(self, tenure: Tenure, ended: Ended) -> Entry:
+        started, identity = tenure.started.server, self._staff.locks.identity
+        return Entry(
+            term_key(started, tenure.term.fence),
+            ended.outcome,
+            started_at=started,
+            ended_at=started + ended.took,
+            duration=ended.took,
+            fence=tenure.term.fence,
+            instance_id=identity.instance_id,
+            instance=identity.instance,
+            error=described(ended.error) if ended.outcome == "failed" else None,
+        )
+
+
+# What stands in place of the cron line: no line is like it.
+LEADER_LINE = "leader"
 
 
 class Leaders:
@@ -98,6 +352,11 @@ class Leaders:
                 if self._is_standing and self.stands_here(office.leader):
                     office.open()
 
+    def hurry(self) -> None:
+        """Cancel the async bodies now: the stop is to end soon."""
+        for office in self._offices.values():
+            office.hurry()
+
     def leave_behind(self) -> None:
         """Stop renewing the terms of bodies that have not ended within the grace."""
         for office in self._offices.values():
@@ -111,5 +370,70 @@ class Leaders:
             office.after_fork()
 
 
-# What stands in place of the cron line: no line is like it.
-LEADER_LINE = "leader"
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The instance that leads, as the database shows it.
+
+    Args:
+        instance_id: Its revision.
+        instance: Which instance of the revision it is.
+        fence: The fence of its term.
+        since: When it was elected, in RTDB's time.
+        until: When its node expires unless it is renewed, in RTDB's time.
+    """
+
+    instance_id: str | None
+    instance: str | None
+    fence: int | None
+    since: datetime | None
+    until: datetime
+
+
+class Leadership:
+    """One leader, as this instance sees it: `crons.leadership(name)` returns it."""
+
+    def __init__(self, office: Office, locks: LockService) -> None:
+        self._office = office
+        self._locks = locks
+
+    @property
+    def name(self) -> str:
+        """The leader's name."""
+        return self._office.leader.name
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this instance leads. It asks nobody, and is never true on two instances.
+
+        It is false from a margin before the lease ends, once the release has begun, and in a forked child.
+        """
+        return self._office.candidate.is_mine
+
+    def holder(self) -> Holder | None:
+        """Return which instance leads, None if none does: one request, and one more if RTDB's time is not known.
+
+        Raise StoreError if the database can't be reached or refuses, and Malformed if the node can't be read.
+        """
+        node = self._locks.read(self.name)
+        now = self._locks.clock.now(self._locks.deadline(self._locks.settings.request_timeout)).server
+        record = parse(node, now)
+        if not isinstance(record, LockRecord) or not record.is_live(now, self._locks.settings.margin_ms):
+            return None
+        return Holder(
+            record.instanceId,
+            record.instance,
+            None if record.fence is None else whole(record.fence),
+            None if record.acquiredAt is None else to_datetime(whole(record.acquiredAt)),
+            to_datetime(whole(record.expiresAt)),
+        )
+
+    def step_down(self, away_for: Duration = 30) -> bool:
+        """Tell the body that its term is to end. Return False if this instance doesn't lead, or was told before.
+
+        This returns at once. The term is released when the body has ended.
+
+        Args:
+            away_for: How long this instance doesn't stand after that. If it is told twice, the longer one counts.
+        """
+        away = milliseconds(away_for, "away_for")
+        return self._office.candidate.tell("it stepped down", away_for=away)

@@ -13,9 +13,9 @@ from inspect import isasyncgen, isasyncgenfunction, isawaitable, iscoroutine, is
 from types import TracebackType
 
 from firecron.errors import LeaseLost
-from firecron.lock.bid import Bid
 from firecron.lock.contender import Contender
 from firecron.lock.lease import Lease
+from firecron.lock.protocol import Bid
 from firecron.lock.refusal import NotAcquired, Refusal
 
 _UNFINISHED = (

@@ -17,26 +17,22 @@ from math import inf
 from typing import Literal, TypeAlias, TypeVar
 
 from firecron.base.clocks import Deadline, Timing
-from firecron.base.durations import Duration, milliseconds
 from firecron.base.events import Events
 from firecron.base.identity import Identity, new_holder
+from firecron.base.instants import Duration, milliseconds
+from firecron.base.names import check_name
 from firecron.base.off_loop import off_loop
 from firecron.base.recent import Recent
+from firecron.base.seldom import Seldom
 from firecron.base.server_clock import ServerClock
 from firecron.errors import ConfigurationError, Denied, Unavailable
-from firecron.lock.acts import reason
-from firecron.lock.bid import Bid
-from firecron.lock.driver import Driver
-from firecron.lock.instances import Roster
-from firecron.lock.keeper import Keeper
-from firecron.lock.lease import Lease
-from firecron.lock.names import check_name
-from firecron.lock.protocol import ABSENT, Choose, Held, acquiring, cancelling, reading
-from firecron.lock.record import Lost, Refused
-from firecron.lock.refusal import LEVELS, Refusal, not_known, refusal_of
-from firecron.lock.request import Request
-from firecron.lock.streams import Streams
-from firecron.lock.waiting import Waiting, Waking
+from firecron.lock.fields import much
+from firecron.lock.lease import Keeper, Lease
+from firecron.lock.protocol import ABSENT, Bid, Driver, Held, acquiring, cancelling, reading
+from firecron.lock.record import Choose, LockRecord, Lost, Refused, Request
+from firecron.lock.refusal import LEVELS, Refusal, Roster, not_known, refusal_of
+from firecron.lock.trail import reason
+from firecron.lock.waiting import Streams, Waiting, Waking
 from firecron.settings import Settings
 from firecron.store import Paths, Snapshot, Store
 
@@ -79,6 +75,7 @@ class Contender:
         self.known: Recent[str, Snapshot] = Recent()
         # The refusals that were logged at their higher level, as lock name and reason.
         self._told: Recent[tuple[str, str], None] = Recent()
+        self._seldom = Seldom(lambda seconds: Deadline.after(timing, seconds))
         self._pools: dict[str, ThreadPoolExecutor] = {}
 
     def path(self, name: str) -> str:
@@ -209,6 +206,7 @@ class Contender:
         if isinstance(answer, Refused):
             return refusal_of(bid.name, answer, bid.request, self.roster)
         self.known.put(bid.name, answer.snapshot)
+        self._weigh(bid.name, answer.record)
         return answer
 
     def lease(self, bid: Bid, held: Held) -> Lease:
@@ -239,6 +237,7 @@ class Contender:
             driver=self._driver,
             events=self._events,
             on_end=self._ended,
+            on_record=self._weigh,
         )
 
     def cancel(self, name: str, holder: str, fence: int, why: str | None = None) -> bool:
@@ -271,15 +270,15 @@ class Contender:
         """Release the lease without blocking the event loop. If the task is cancelled, the release goes on."""
         await asyncio.shield(off_loop(lease.release, self._pool("release").submit))
 
-    def tell(self, answer: Lease | Refusal) -> None:
-        """Emit the event for the answer to a bid."""
+    def tell(self, answer: Lease | Refusal, *, quietly: bool = False) -> None:
+        """Emit the event for the answer to a bid: a refusal at level DEBUG if its cause is logged elsewhere."""
         if isinstance(answer, Lease):
             answer.tell_acquired()
             return
         self._events.emit(
             "lock.unavailable" if answer.reason == "unavailable" else "lock.refused",
             answer.name,
-            self._level(answer),
+            logging.DEBUG if quietly else self._level(answer),
             answer.message,
             reason=answer.reason,
             holder=answer.holder,
@@ -327,6 +326,13 @@ class Contender:
             self.known.forget(lease.name)  # a node that isn't known is taken for absent
         elif left is not None:
             self.known.put(lease.name, left)
+
+    def _weigh(self, name: str, record: LockRecord) -> None:
+        """Say what a node carries beside the lock if that is much: once a minute, because each renewal finds it."""
+        found = much(record.kept)
+        if found is not None and self._seldom.count(name) is not None:
+            message = f'The node of lock "{name}" is large: {found}. Remove what is not needed in the Firebase console'
+            self._events.emit("lock.large", name, logging.WARNING, message, why=found)
 
     def _level(self, refusal: Refusal) -> int:
         """Return the level at which a refusal is logged.

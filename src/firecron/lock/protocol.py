@@ -1,7 +1,7 @@
 """Acquire, renew, release, cancel: the exchanges with the store, action by action.
 
 Each exchange is a generator. It yields the next action (`Now`, `Read`, `Swap`, `Pause`), and receives the answer to it.
-So the order of the actions is written once, for the threads that block (`driver`) and for the tests, which interleave
+So the order of the actions is written once, for the threads that block (`Driver`) and for the tests, which interleave
 the actions of several holders in every order, lose replies, and stop clocks.
 
 All exchanges keep these rules:
@@ -17,23 +17,31 @@ All exchanges keep these rules:
    rules let this user write at all.
 4. Between tries there is a random pause, with one exception: the first write that finds the node changed is sent again
    at once. No exchange goes on past the deadline.
+5. Each request has a deadline of its own: the earliest of the exchange's deadline, the timeout of one request and, if a
+   lease is at stake, a third of the time left of the lease. So one slow request can't use up the lease.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
-from firecron.base.clocks import Moment
+from firecron.base.clocks import Deadline, Moment, Timing, wait_or_raise
+from firecron.base.server_clock import ServerClock
 from firecron.errors import Denied, Malformed, StoreError, Unavailable
-from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.record import (
+    IDLE,
+    Choose,
+    Current,
+    LeaseTerm,
     LockRecord,
     Lost,
     Mine,
     Number,
     Refused,
+    Request,
     cancelled,
     check_holding,
     decide,
@@ -41,14 +49,8 @@ from firecron.lock.record import (
     released,
     renewed,
 )
-from firecron.lock.request import Request
-from firecron.store import NULL_ETAG, Snapshot
-
-OVERTAKEN = (
-    "The node changed before each write arrived: other clients keep writing it, "
-    "or a proxy in between weakens ETags (W/…), so that they never match"
-)
-
+from firecron.settings import Settings
+from firecron.store import NULL_ETAG, Snapshot, Store
 
 ABSENT = Snapshot(NULL_ETAG, None)
 
@@ -98,31 +100,51 @@ Exchange: TypeAlias = Generator[Action, Answer, T]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """An acquired lock: its record, its term, the node as it was written or found, and the node that it replaced."""
+    """An acquired lock: its record, its term, the node as it was written or found, and what the node before it said."""
 
     record: LockRecord
     term: LeaseTerm
     snapshot: Snapshot
-    replaced: object = None
+    replaced: Current = IDLE
 
 
-# Returns the request that fits a node that was just read, at that time; or the refusal, if none fits.
-Choose: TypeAlias = Callable[[Request, object, int], Request | Refused]
+@dataclass(frozen=True, slots=True)
+class Bid:
+    """One request for a lock, over all its tries: a value, but for what its own writes have been.
+
+    The tries share the token. So a later try recognises an earlier write of the bid, even if the reply to it was lost.
+    """
+
+    name: str
+    request: Request
+    hold_at_least: int
+    choose: Choose | None = None
+    max_runtime: int | None = None
+    written: dict[Number, LeaseTerm] = field(default_factory=dict)
+    replaced: dict[Number, Current] = field(default_factory=dict)
+
+
+# --- the exchanges
+
+OVERTAKEN = (
+    "The node changed before each write arrived: other clients keep writing it, "
+    "or a proxy in between weakens ETags (W/…), so that they never match"
+)
 
 
 def acquiring(
     request: Request,
     known: Snapshot | None,
     written: dict[Number, LeaseTerm],
-    replaced: dict[Number, object] | None = None,
+    replaced: dict[Number, Current] | None = None,
     choose: Choose | None = None,
 ) -> Exchange[Held | Refused]:
     """Acquire the lock, or return why not. Raise Unavailable if that can't be known, or Denied.
 
     `known` is the node as it was last seen: a write may be based on it, an answer never. `written` has the terms of the
     writes that this request has sent, by their `expiresAt`. A later try with the same request needs them to recognise
-    its own write. It also needs `replaced`, the nodes that those writes were to replace. `choose` fits the claim to
-    each record that is read on the way.
+    its own write. It also needs `replaced`, what the nodes said that those writes were to replace. `choose` fits the
+    claim to each record that is read on the way.
     """
     replaced = {} if replaced is None else replaced
     snapshot = known or ABSENT
@@ -131,19 +153,16 @@ def acquiring(
     tries = 0
     while True:
         now = yield from _now()
-        decision = decide(snapshot.node, request, now, written)
-        if choose is not None and not isinstance(decision, Mine):
-            asked = choose(request, snapshot.node, now.server)
-            decision = asked if isinstance(asked, Refused) else decide(snapshot.node, asked, now, written)
+        decision = decide(snapshot.node, request, now, written, choose)
         if isinstance(decision, Mine | Refused) and not is_fresh:
             snapshot, is_fresh = (yield from reading()), True
             continue
         if isinstance(decision, Mine):
-            return Held(decision.record, decision.term, snapshot, replaced.get(decision.record.expiresAt))
+            return Held(decision.record, decision.term, snapshot, replaced.get(decision.record.expiresAt, IDLE))
         if isinstance(decision, Refused):
             return decision
         written.setdefault(decision.term.expires_at, decision.term)
-        replaced.setdefault(decision.term.expires_at, snapshot.node)
+        replaced.setdefault(decision.term.expires_at, decision.before)
         node = decision.record.to_json()
         try:
             answer = yield Swap(snapshot.etag, node)
@@ -172,7 +191,7 @@ def acquiring(
                 raise Unavailable(
                     "The lock was acquired, but the reply came after its lease was over: it expires by itself"
                 )
-            return Held(decision.record, decision.term, Snapshot(answer.etag, node), snapshot.node)
+            return Held(decision.record, decision.term, Snapshot(answer.etag, node), decision.before)
         snapshot, is_fresh = expect(answer, Snapshot), True
         tries += 1
         yield from overtaken(tries)
@@ -189,7 +208,7 @@ def renewing(held: Held, ttl: int, margin: int) -> Exchange[Held | Lost]:
     tries = 0
     while True:
         now = yield from _now()
-        decision = renewed(snapshot.node, holder, ttl, now, held.term, margin)
+        decision = renewed(snapshot.node, holder, ttl, now, held.term, margin, held.record.kept.get("kind"))
         if isinstance(decision, Lost):
             return decision
         node = decision.record.to_json()
@@ -217,6 +236,7 @@ def releasing(
     outcome: str | None = None,
     finished: str | None = None,
     tick: str | None = None,
+    before: LockRecord | None = None,
 ) -> Exchange[Snapshot | Lost]:
     """Release the lock if this holder still has it, and return the node after that. Raise StoreError if it fails."""
     holder = held.record.holder
@@ -240,6 +260,7 @@ def releasing(
             outcome=outcome,
             finished=finished,
             tick=tick,
+            before=before,
         )
         if isinstance(after, Lost):
             return after
@@ -346,3 +367,69 @@ def expect(answer: Answer, kind: type[T]) -> T:
     if not isinstance(answer, kind):
         raise TypeError(f"an exchange received {answer!r} instead of a {kind.__name__}")
     return answer
+
+
+# --- on a thread, with the requests, pauses and deadlines
+
+
+class Driver:
+    """Runs exchanges on the calling thread. `chance` makes the pauses between tries random."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: ServerClock,
+        timing: Timing,
+        settings: Settings,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.timing = timing
+        self.settings = settings
+        self.margin = settings.margin_ms
+        self._chance = chance
+
+    def run(self, exchange: Exchange[T], path: str, deadline: Deadline, lease_ends: float | None = None) -> T:
+        """Run an exchange on one node, and return its result. Raise StoreError if the exchange fails.
+
+        Each action is carried out. Its answer is sent into the exchange, or its failure is raised there.
+        """
+        try:
+            action = next(exchange)
+            while True:
+                try:
+                    answer = self._carry_out(action, path, deadline, lease_ends)
+                except StoreError as error:
+                    action = exchange.throw(error)
+                else:
+                    action = exchange.send(answer)
+        except StopIteration as done:
+            outcome: T = done.value
+            return outcome
+
+    def deadline(self, seconds: float) -> Deadline:
+        """Return the deadline `seconds` from now."""
+        return Deadline.after(self.timing, seconds)
+
+    def _carry_out(self, action: Action, path: str, deadline: Deadline, lease_ends: float | None) -> Answer:
+        match action:
+            case Now():
+                return self.clock.now(deadline)
+            case Read():
+                return self.store.read(path, self._request(deadline, lease_ends))
+            case Swap(etag, node):
+                found = self.store.swap(path, etag, node, self._request(deadline, lease_ends))
+                return Swapped(found, self.timing.mono()) if isinstance(found, str) else found
+            case Pause(tries, error):
+                wait_or_raise(error, tries, deadline, self.timing, self._chance())
+                return None
+
+    def _request(self, deadline: Deadline, lease_ends: float | None) -> Deadline:
+        seconds = self.settings.request_timeout
+        if lease_ends is not None:
+            seconds = min(seconds, (lease_ends - self.timing.mono()) / 3000)
+        request = deadline.within(seconds)
+        if request.remaining() <= 0:
+            raise Unavailable("the deadline has passed")
+        return request

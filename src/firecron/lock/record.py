@@ -1,8 +1,8 @@
 """The lock's record and every rule about it: pure values and decisions, without I/O and without a clock.
 
-`decide` says what a contender may do with the node that it read. `renewed` and `released` say what the holder may do.
-The shell (`protocol`) reads the node, asks here, and writes under the ETag of that read. So two contenders that read
-the same state never both write.
+`parse` says what a node means. `decide` says what a contender may do with the node that it read. `renewed` and
+`released` say what the holder may do. The shell (`protocol`) reads the node, asks here, and writes under the ETag of
+that read. So two contenders that read the same state never both write.
 
 The margin is how far apart two instances' ideas of RTDB's time may be. It counts on both sides:
 
@@ -11,35 +11,49 @@ The margin is how far apart two instances' ideas of RTDB's time may be. It count
     contender  |<-- takes it for held --------------------------------->|   waits for expiresAt + margin
 
 So two instances never both trust a lease of the lock, as long as each estimate of the time is right to within the
-margin, and the holder ages its lease on a monotonic clock from the reading that made `expiresAt` (`lease_term`).
+margin, and the holder ages its lease on a monotonic clock from the reading that made `expiresAt` (`LeaseTerm`).
+
+Beside the lock, the record counts in `failures` how many runs of ticks have failed in a row:
+
+    one more    a release after a run of a tick that failed, or that lost its lease and still has the record
+    one more    an acquisition that replaces the record of a run that died: neither ended nor released
+    none        a release after a success, also of a run by hand; an acquisition after a success beside which an older
+                version, which doesn't count, has left the number
+    as before   any other write: of a run that was interrupted or cancelled, of a run by hand that failed, a renewal
+
+Each count is part of a write that is made anyway, under its ETag. So a run is counted once, whatever interleaves:
+
+    a lost run, and the next claim          if the claim comes first, it counts the run as died, and the release
+                                            writes nothing; if the release comes first, the claim finds it released
+    a release or a claim without a reply    it is decided again by the node that is read then: a write that was
+                                            applied is recognised, and not made again
+
+No lock depends on the count. What somebody has typed there in place of a number counts as none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from math import ceil
+from typing import Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from firecron.base.clocks import Moment
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.errors import Malformed
-from firecron.lock.failures import after_claim, after_release
-from firecron.lock.fields import Count, Exact, Instant, Spans
-from firecron.lock.kinds import misfit
-from firecron.lock.lease_term import LeaseTerm
-from firecron.lock.pauses import is_paused
-from firecron.lock.request import NONE_MISSED, Request
-
-Reason: TypeAlias = Literal["held", "slot_done", "slot_early", "paused", "malformed", "unavailable", "denied"]
+from firecron.lock.fields import Count, Exact, Instant, Spans, disorder, is_paused, misfit, too_much
 
 DAY = 86_400_000
-_OUT_OF_RANGE = frozenset({"greater_than", "greater_than_equal", "less_than"})
 # No ttl is longer than a day. The minute allows for clocks that differ.
 _FURTHEST = DAY + 60_000
 
 Number: TypeAlias = int | float
+
+CutShort: TypeAlias = Literal["interrupted", "lost"]
+# The outcomes of runs that have ended, but have not finished their slot.
+_CUT_SHORT: tuple[CutShort, ...] = get_args(CutShort)
 
 
 class LockRecord(BaseModel):
@@ -53,13 +67,13 @@ class LockRecord(BaseModel):
     cancel: object = None  # the fence of the acquisition whose holder is asked to stop
     cancelWhy: object = None
     expires: object = None
-    failures: object = None  # see `failures`
+    failures: object = None  # how many runs of ticks have failed in a row
     expiresAt: Number  # without a bound, so that a stuck lock can still be read and unlocked
     fence: Exact | None = None
     holder: str | None = None
     instance: str | None = None
     instanceId: str | None = None
-    missedAfter: Instant | None = None  # `missing` explains this and the next two fields
+    missedAfter: Instant | None = None  # `Missed` has this and the next two fields
     missedMore: Spans | None = None
     missedUntil: Instant | None = None
     outcome: str | None = None
@@ -90,17 +104,30 @@ class LockRecord(BaseModel):
         return type(self.cancel) in (int, float) and self.cancel == self.fence
 
     @property
+    def ended_as(self) -> CutShort | None:
+        """How the run of the unfinished slot was cut short, if its holder has released the lock and said so."""
+        return next((word for word in _CUT_SHORT if self.releasedAt is not None and self.outcome == word), None)
+
+    @property
     def open_slot(self) -> str | None:
-        """The unfinished slot, unless its run is cancelled: that is never run again."""
+        """The unfinished slot that was claimed, unless its run is cancelled: that is never run again."""
+        if (self.unfinished or "") > (self.slot or ""):
+            return None
         return None if self.is_cancelled else self.unfinished
 
     def newest_success(self, also: str | None = None) -> str | None:
         """Return the newest tick that has succeeded, if `also` has. One later than `slot` was never claimed."""
         return max((slot for slot in (self.succeededSlot, also) if slot and slot <= (self.slot or "")), default=None)
 
+    def free_at(self, margin: int) -> int:
+        """Return from when on another holder may take the lock: a margin after it expires, which is for two instances'
+        ideas of the time. Nobody trusts a lease of a lock that was released, so a minimum hold ends without a margin.
+        """
+        return ceil(self.expiresAt) + (margin if self.releasedAt is None else 0)
+
     def is_live(self, now: int, margin: int) -> bool:
-        """Return whether the lock counts as held: to a margin after its expiry, or to the end of a minimum hold."""
-        return now < self.expiresAt + (margin if self.releasedAt is None else 0)
+        """Return whether the lock counts as held."""
+        return now < self.free_at(margin)
 
     def is_stuck(self, now: int) -> bool:
         """Return whether it expires later than any lease or minimum hold can, so that only an unlock frees its name."""
@@ -121,15 +148,22 @@ IDLE = Idle({})
 
 Current: TypeAlias = LockRecord | Idle
 
+_OUT_OF_RANGE = frozenset({"greater_than", "greater_than_equal", "less_than"})
 
-def parse(node: object, now: int) -> Current:
-    """Return what a node says. Raise Malformed for a node that can't be understood: its lock may not be taken."""
+
+def parse(node: object, now: int, *, is_mine: bool = False) -> Current:
+    """Return what a node says. Raise Malformed for a node that can't be understood: its lock may not be taken.
+
+    To its holder (`is_mine`), what the node carries beside the lock is not too much.
+    """
     if node is None:
         return IDLE
     if not isinstance(node, dict):
         raise Malformed(f"it holds {type(node).__name__} {node!r:.40} instead of a lock record")
+    if why := disorder(node.get("kind"), node.get("slot")):
+        raise Malformed(why)
     if not LOCK_FIELDS & node.keys():
-        return Idle(node)
+        return _bounded(Idle(node))
     try:
         record = LockRecord.model_validate(node)
     except ValidationError as error:
@@ -143,15 +177,91 @@ def parse(node: object, now: int) -> Current:
         raise Malformed(f"its field {name} is wrong: {first['msg']}") from None
     if record.slot is not None and to_milliseconds(record.slot) > now + DAY:
         raise Malformed(f"its slot {record.slot} is more than a day ahead, and would block every tick until then")
-    return record
+    return record if is_mine else _bounded(record)
+
+
+def _bounded(current: Current) -> Current:
+    if why := too_much(current.kept):
+        raise Malformed(why)
+    return current
+
+
+# --- the term of a lease, as its holder counts it. The record says when others may take the lock.
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTerm:
+    """A lease as its holder sees it: the `expiresAt` that was written, and the clock reading behind it."""
+
+    expires_at: int
+    reading: Moment
+
+    def ends(self, margin: int) -> float:
+        """Return when the holder stops trusting the lease, on the monotonic clock.
+
+        That is a margin before the lease expires. It is sooner only if the holder's clock may be wrong by more than the
+        margin at that time, as at the end of a lease of hours that was never renewed.
+        """
+        span = self.expires_at - self.reading.server
+        wrong = self.reading.uncertainty + self.reading.drift * span
+        return self.reading.mono + span - max(margin, wrong)
+
+    def is_trusted(self, mono: float, margin: int) -> bool:
+        return mono < self.ends(margin)
+
+
+# --- an acquisition
+
+Reason: TypeAlias = Literal["held", "slot_done", "slot_early", "paused", "malformed", "unavailable", "denied"]
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """What a record remembers of ticks that did not run: the values of `missedAfter`, `missedUntil`, `missedMore`."""
+
+    after: str | None = None
+    until: str | None = None
+    more: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        return {"missedAfter": self.after, "missedUntil": self.until, "missedMore": self.more}
+
+
+NONE_MISSED = Missed()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a contender wants: a lock, or (`momentary`) a slot that is claimed and released in one write.
+
+    `holder` is its random token. `slot` claims a tick in the same write; with `rerun` it may be an unfinished tick.
+    `renews` says whether the lease will be renewed by itself. `missed` is what the record shall remember of ticks that
+    did not run; None leaves what it remembers. `kind` is what the name belongs to. A run by hand that
+    `resumes` the unfinished tick counts as one more claim of it.
+    """
+
+    holder: str
+    ttl: int
+    instance_id: str
+    instance: str
+    margin: int
+    fenced: bool = False
+    slot: str | None = None
+    rerun: bool = False
+    momentary: bool = False
+    renews: bool = True
+    missed: Missed | None = None
+    kind: str | None = None
+    resumes: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Write this record, under the ETag of the node that was read."""
+    """Write this record, under the ETag of the node that was read. `before` is what that node says."""
 
     record: LockRecord
     term: LeaseTerm
+    before: Current
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +282,21 @@ class Refused:
     is_stuck: bool = False
 
 
-def decide(node: object, request: Request, now: Moment, written: Mapping[Number, LeaseTerm]) -> Take | Mine | Refused:
-    """Return what a contender may do with a node that was just read.
+# Returns the request that fits what a node says at that time; or the refusal, if none fits.
+Choose: TypeAlias = Callable[[Request, Current, int], Request | Refused]
 
-    `written` has the terms of this request's own writes, by their `expiresAt`.
+
+def decide(
+    node: object,
+    request: Request,
+    now: Moment,
+    written: Mapping[Number, LeaseTerm],
+    choose: Choose | None = None,
+) -> Take | Mine | Refused:
+    """Return what a contender may do with a node that was just read. The node is parsed here, and nowhere after.
+
+    `written` has the terms of this request's own writes, by their `expiresAt`. `choose` fits the request to what the
+    node says, unless the record is this request's own.
     """
     # 1., 2. What does the node say?
     try:
@@ -183,14 +304,22 @@ def decide(node: object, request: Request, now: Moment, written: Mapping[Number,
     except Malformed as error:
         return Refused("malformed", detail=str(error))
     record = current if isinstance(current, LockRecord) else None
-    if why := misfit(current.kept.get("kind"), request.kind, *((record.slot, record.outcome) if record else ())):
-        return Refused("malformed", current, detail=why)
+    why = misfit(current.kept.get("kind"), request.kind, *((record.slot, record.outcome) if record else ()))
 
     # 3. Is the record this request's own? It counts only with the term of the write that made it, never with a new one.
     if record is not None and record.holder == request.holder and (record.releasedAt is None or request.momentary):
-        term = written.get(record.expiresAt)
+        term = None if why else written.get(record.expiresAt)
         if term is not None and (request.momentary or term.is_trusted(now.mono, request.margin)):
             return Mine(record, term)
+
+    # It is not, so what is asked for is chosen by what the node says. It may be nothing, whatever the name belongs to.
+    if choose is not None:
+        chosen = choose(request, current, now.server)
+        if isinstance(chosen, Refused):
+            return chosen
+        request = chosen
+    if why:
+        return Refused("malformed", current, detail=why)
 
     # 4. Has an operator paused the lock, and is that not over?
     if is_paused(current.kept, now.server):
@@ -244,7 +373,8 @@ def _taken(current: Current, request: Request, now: Moment) -> Take:
         fields["fence"] = max(int(record.fence or 0) + 1 if record else 0, now.server)
     elif record is not None:
         fields["fence"] = record.fence
-    return Take(LockRecord.model_validate({key: value for key, value in fields.items() if value is not None}), term)
+    taken = LockRecord.model_validate({key: value for key, value in fields.items() if value is not None})
+    return Take(taken, term, current)
 
 
 def _claim(record: LockRecord | None, request: Request) -> dict[str, object]:
@@ -254,12 +384,17 @@ def _claim(record: LockRecord | None, request: Request) -> dict[str, object]:
         if record is None:
             return {}
         kept = {key: getattr(record, key) for key in ("slot", "attempt", *NONE_MISSED.to_json())}
+        if request.resumes is not None and request.resumes == record.open_slot:
+            kept["attempt"] = 1 + int(record.attempt or 1)
         return {**kept, "unfinished": record.open_slot, **(request.missed.to_json() if request.missed else {})}
     claim = {"slot": request.slot, "unfinished": request.slot, **(request.missed or NONE_MISSED).to_json()}
     if record is None or request.slot != record.open_slot:
         return {**claim, "attempt": 1}
     # This is a rerun: `slot` stays the newest tick that was claimed.
     return {**claim, "slot": max(record.slot or "", request.slot), "attempt": int(record.attempt or 1) + 1}
+
+
+# --- what is written to a lock that is held
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +407,7 @@ class Lost:
 def check_holding(node: object, holder: str, now: int) -> LockRecord | Lost:
     """Return the record if this holder has it and has not released it; otherwise why not."""
     try:
-        record = parse(node, now)
+        record = parse(node, now, is_mine=True)
     except Malformed as error:
         return Lost(f"the node can't be read any more: {error}")
     if isinstance(record, Idle):
@@ -284,11 +419,18 @@ def check_holding(node: object, holder: str, now: int) -> LockRecord | Lost:
     return record
 
 
-def renewed(node: object, holder: str, ttl: int, now: Moment, term: LeaseTerm, margin: int) -> Take | Lost:
-    """Return the record with a later expiry; Lost if by the record or the holder's own clock the lease is over."""
+def renewed(
+    node: object, holder: str, ttl: int, now: Moment, term: LeaseTerm, margin: int, kind: object
+) -> Take | Lost:
+    """Return the record with a later expiry; Lost if by the record or the holder's own clock the lease is over.
+
+    `kind` is what the name belonged to when it was acquired: under another kind nobody may go on.
+    """
     record = check_holding(node, holder, now.server)
     if isinstance(record, Lost):
         return record
+    if (found := record.kept.get("kind")) != kind:
+        return Lost(f"its `kind` was {kind!r} and is {found!r:.40}, so the name belongs to something else now")
     if not now.server < record.expiresAt - margin:
         # `firecron unlock` writes 0, and so does an operator in the console.
         is_unlocked = record.expiresAt == 0
@@ -297,7 +439,7 @@ def renewed(node: object, holder: str, ttl: int, now: Moment, term: LeaseTerm, m
         return Lost("its lease ran out before it could be renewed")
     later = LeaseTerm(now.server + ttl, now)
     expiry = {"expiresAt": later.expires_at, "expires": to_text(later.expires_at)}
-    return Take(record.model_copy(update=expiry), later)
+    return Take(record.model_copy(update=expiry), later, record)
 
 
 def released(
@@ -309,12 +451,16 @@ def released(
     outcome: str | None = None,
     finished: str | None = None,
     tick: str | None = None,
+    before: LockRecord | None = None,
 ) -> LockRecord | Lost | None:
     """Return the record after the release; None to delete the node, because it has nothing to remember.
 
     `finished` is the slot whose run ends with this release: unfinished no more, and remembered if it succeeded. `tick`
     is the slot that the holder has run, ended or not: None of a plain lock, and of a run by hand that resumes none. A
-    slot that is left unfinished and is not this one was another run's, so a cancel was not meant for it, and goes.
+    slot that is left unfinished and is not this one was another run's, so a cancel was not meant for it, and goes. For
+    the same reason such a holder does not leave `interrupted` or `lost` there: beside an unfinished slot these words
+    say how its run ended (`ended_as`). `before` is the record that was acquired by a holder that has run nothing: its
+    outcome and its attempt stay, so the claim is not counted.
     """
     record = check_holding(node, holder, now)
     if isinstance(record, Lost):
@@ -326,18 +472,19 @@ def released(
     remembers = (record.slot, record.fence, unfinished)
     if all(item is None for item in remembers) and not record.model_extra and expires_at == now:
         return None
-    return record.model_copy(
+    after = record.model_copy(
         update={
             "releasedAt": now,
             "expiresAt": expires_at,
             "expires": to_text(expires_at),
             "failures": after_release(record.failures, outcome, is_tick=record.slot is not None and tick is not None),
-            "outcome": outcome,
+            "outcome": None if is_anothers and outcome in _CUT_SHORT else outcome,
             "unfinished": unfinished,
             **({"succeededSlot": record.newest_success(finished)} if finished and outcome == "succeeded" else {}),
             **({"cancel": None, "cancelWhy": None} if is_anothers else {}),
         }
     )
+    return after if before is None else after.model_copy(update={"attempt": before.attempt, "outcome": before.outcome})
 
 
 def cancelled(node: object, holder: str, fence: int, now: int, why: str | None = None) -> LockRecord | Lost:
@@ -348,3 +495,25 @@ def cancelled(node: object, holder: str, fence: int, now: int, why: str | None =
     if record.fence != fence:
         return Lost(f"{record.owner} has acquired it again")
     return record.model_copy(update={"cancel": fence, "cancelWhy": why})
+
+
+# --- the count of failures
+
+
+def after_claim(failures: object, open_slot: str | None, released_at: object, outcome: str | None) -> object:
+    """Return the count for an acquisition. A record with an open slot that was not released is that of a died run."""
+    so_far = None if outcome == "succeeded" else failures
+    return _one_more(so_far) if open_slot is not None and released_at is None else so_far
+
+
+def after_release(failures: object, outcome: str | None, *, is_tick: bool) -> object:
+    """Return the count after a run with this outcome. `is_tick` says that it was the run of a tick."""
+    if outcome == "succeeded":
+        return None
+    return _one_more(failures) if is_tick and outcome in ("failed", "lost") else failures
+
+
+def _one_more(failures: object) -> int | float:
+    if isinstance(failures, bool) or not isinstance(failures, int | float) or failures < 0:
+        return 1
+    return failures + 1

@@ -24,30 +24,29 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from firecron.base.clocks import Deadline, SystemTiming, Timing
-from firecron.base.durations import DAY, Duration, doubt, milliseconds
 from firecron.base.events import Events
-from firecron.base.forks import tell_after_fork
+from firecron.base.flag import tell_after_fork
 from firecron.base.identity import Identity
-from firecron.base.instants import aware_milliseconds
+from firecron.base.instants import DAY, Duration, aware_milliseconds, doubt, milliseconds
 from firecron.base.recent import Recent
 from firecron.base.server_clock import ServerClock
-from firecron.lock.bid import Bid
+from firecron.errors import Denied
+from firecron.leaders.candidate import Candidate, Tenure
+from firecron.leaders.loop import Terms
+from firecron.leaders.term import Election, make_election
 from firecron.lock.blocks import Hold, call, call_async, check_no_generator
-from firecron.lock.candidate import Candidate
 from firecron.lock.contender import Contender
-from firecron.lock.election import Election, make_election
-from firecron.lock.kinds import ONCE
+from firecron.lock.fields import ONCE
 from firecron.lock.lease import Lease
-from firecron.lock.once import Done, Once, call_once, call_once_async
+from firecron.lock.protocol import Bid
 from firecron.lock.refusal import Refusal
-from firecron.lock.streams import PLACES, Places, Streams, on_thread
-from firecron.lock.tenure import Tenure
-from firecron.lock.terms import Terms
 from firecron.lock.trail import Trail
+from firecron.lock.waiting import PLACES, Places, Streams, on_thread
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target, warn_of_host
-from firecron.settings import Settings, load
-from firecron.store import Paths, Store
+from firecron.settings import Settings, given
+from firecron.steps.once import Done, Once, call_once, call_once_async
+from firecron.store import Dated, Paths, Resting, Store
 
 if TYPE_CHECKING:
     import firebase_admin
@@ -82,22 +81,17 @@ class LockService:
         has_threads: bool = True,
     ) -> None:
         self._app = app
-        self.settings = settings or load()
+        self.settings = given(settings)
         self.events = Events()
         self._timing = timing or SystemTiming()
         connections = self.settings.workers + _OTHER_THREADS
         self.store = store or RtdbStore(self.target, self._timing, partial(warn_of_host, self.events), connections)
         self.identity = Identity()
         self.paths = Paths(self.settings.prefix)
-        self.clock = ServerClock(
-            lambda deadline: self.store.timestamp(self.paths.clock, deadline),
-            self._timing,
-            margin=self.settings.margin_ms,
-            samples=self.settings.clock_samples,
-            drift=self.settings.clock_drift,
-            interval=self.settings.clock_interval,
-            request_timeout=self.settings.request_timeout,
+        self.clock = self._clock_of(
+            lambda deadline: self.store.timestamp(self.paths.clock, deadline), self.settings.clock_samples
         )
+        self._readers_clock = self._clock_of(self._date, 1)
         self.streams = Streams(
             self.store,
             self._timing,
@@ -213,20 +207,26 @@ class LockService:
         Args:
             name: The leader's name, and its node in the database. No job or plain lock may have it.
             ttl: How long the node lasts if this process dies: so long nobody leads then, and a margin.
-            pause: How long this instance waits after a term before it stands again.
+            pause: How long this instance waits after a term before it stands again. After several terms in a row that
+                end within a minute by themselves it waits for longer, up to a minute.
             max_term: The longest time that one term may last: then it is lost.
         """
         self._asked(name, ttl)
         return Terms(self.contender, self.candidate(make_election(name, ttl, pause, max_term)))
 
-    def candidate(self, election: Election, on_change: Callable[[Tenure], object] | None = None) -> Candidate:
+    def candidate(
+        self, election: Election, on_change: Callable[[Tenure], object] | None = None, *, has_ticker: bool = False
+    ) -> Candidate:
         """Return a candidate for a leader's terms. For firecron's own parts.
 
         Args:
             election: What is stood for.
-            on_change: Called, on any thread, when a term is lost or told to end.
+            on_change: Called, on any thread, when a term is lost or is to end.
+            has_ticker: Whether a ticker runs beside it, and says why RTDB's time is not known.
         """
-        return Candidate(self.contender, self.clock, self._timing, self.events, election, on_change)
+        return Candidate(
+            self.contender, self.clock, self._timing, self.events, election, on_change, has_ticker=has_ticker
+        )
 
     def once(self, name: str, function: Callable[[], T], ttl: Duration = 60, wait: Duration | None = None) -> Done[T]:
         """Call `function` once and for all, whichever process comes first, and return what was done: `Done`.
@@ -296,6 +296,23 @@ class LockService:
         """
         return find_target(self._app, self.settings.database_url, uid=self.settings.uid)
 
+    def now(self, deadline: Deadline) -> int:
+        """Return RTDB's time for what is shown. Raise StoreError if it can't be known.
+
+        To ask for it takes a write. A user that may only read has the time of the database's answers instead, which is
+        right to the second, or else this machine's. No lock depends on it: such a user can't acquire any.
+
+        Args:
+            deadline: Until when to ask.
+        """
+        moment = self._readers_clock.peek()
+        if moment is None:
+            try:
+                moment = self.clock.now(deadline)
+            except Denied:
+                moment = self._readers_clock.now(deadline)
+        return moment.server
+
     def deadline(self, seconds: float) -> Deadline:
         """Return a deadline on this service's clock.
 
@@ -303,6 +320,11 @@ class LockService:
             seconds: How long from now.
         """
         return Deadline.after(self._timing, seconds)
+
+    def rest(self) -> None:
+        """Close the sockets that no request uses. Leases are renewed as before, and locks can be acquired."""
+        if isinstance(self.store, Resting):
+            self.store.rest()
 
     def close(self) -> None:
         """Close the connections and end the threads. The next acquire makes new ones.
@@ -317,8 +339,24 @@ class LockService:
         self.contender.after_fork()
         self.store.after_fork()
         self.clock.after_fork()
+        self._readers_clock.after_fork()
         self.events.after_fork()
         self.identity.after_fork()
+
+    def _clock_of(self, sample: Callable[[Deadline], int], samples: int) -> ServerClock:
+        return ServerClock(
+            sample,
+            self._timing,
+            margin=self.settings.margin_ms,
+            samples=samples,
+            drift=self.settings.clock_drift,
+            interval=self.settings.clock_interval,
+            request_timeout=self.settings.request_timeout,
+        )
+
+    def _date(self, deadline: Deadline) -> int:
+        found = self.store.date(self.paths.clock, deadline) if isinstance(self.store, Dated) else None
+        return round(self._timing.wall()) if found is None else found
 
     def _once(self, name: str, ttl: Duration, wait: Duration | None) -> Once:
         _, seconds = self._asked(name, ttl, wait)

@@ -1,4 +1,13 @@
-"""The trail: writes pauses, and an entry in `cron-acts` for each act of an operator.
+"""The trail: writes pauses, and an entry in `cron-acts` for each act of an operator. Its one schema is here.
+
+    act     pause, resume, unlock, cancel, run, forget, or depose: the cancel of a leader's term
+    name    the lock, which has its job's or leader's name; of a forget, the key in the catalogue
+    who     `user@host` as the command line claims, a visitor as the page has authenticated it, or a program's instance
+    at      when, in milliseconds of RTDB's clock
+    why     the reason that was given, without what looks like a secret
+
+A key begins with the instant, so that keys come in the order of time. The newest acts are kept. A user who may write
+the database may write any act, so an act is a claim, and no proof.
 
 A pause and its end are one write with their entry: both are there, or none. Any other act is recorded after it was
 done. An entry that can't be written undoes nothing: a WARNING, `act.failed`, says so. So where the rules are older than
@@ -14,17 +23,85 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from firecron.base.clocks import Deadline
 from firecron.base.events import Events
-from firecron.base.instants import to_text
+from firecron.base.instants import number, to_text
+from firecron.base.names import check_name
 from firecron.base.server_clock import ServerClock
+from firecron.base.texts import redacted
 from firecron.errors import ConfigurationError, Denied, StoreError
-from firecron.lock.acts import Act, Deed, make_act, said_by, surplus
-from firecron.lock.names import check_name
-from firecron.lock.pauses import PAUSE_FIELDS
+from firecron.lock.fields import PAUSE_FIELDS
 from firecron.store import Paths, Store
+
+Deed: TypeAlias = Literal["pause", "resume", "unlock", "cancel", "run", "forget", "depose"]
+
+# How many acts are kept.
+KEPT = 50
+# Characters, as the security rules count them: one beyond the first 65,536 of Unicode counts as two.
+LONGEST_NAME, LONGEST_WHO, LONGEST_WHY = 100, 200, 500
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One act. `act` is a `Deed`, or a word of a later version. What the node lacks is empty or None."""
+
+    key: str
+    act: str
+    name: str
+    who: str
+    at: int | None
+    why: str | None = None
+
+    def to_node(self) -> dict[str, object]:
+        """Return the act as it is stored."""
+        fields = {"act": self.act, "at": self.at, "name": self.name, "who": self.who, "why": self.why}
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def to_json(self) -> dict[str, object]:
+        """Return the act for programs: it always has every field, and the instant is a text."""
+        at = None if self.at is None else to_text(self.at)
+        return {"key": self.key, "act": self.act, "name": self.name, "who": self.who, "at": at, "why": self.why}
+
+
+def make_act(deed: Deed, name: str, who: str, at: int, why: str | None, token: str) -> Act:
+    """Return an act with its key. `token` are six random hexadecimal digits."""
+    return Act(f"{to_text(at)}-{at % 1000:03d}-{token}", deed, _cut(name, LONGEST_NAME), said_by(who), at, reason(why))
+
+
+def read_act(key: str, node: object) -> Act:
+    """Return what a node says of an act."""
+    fields: Mapping[object, object] = node if isinstance(node, Mapping) else {}
+    act, name, who = (_text(fields.get(field)) or "" for field in ("act", "name", "who"))
+    return Act(key, act, name, who, number(fields.get("at")), _text(fields.get("why")))
+
+
+def surplus(keys: Collection[str]) -> list[str]:
+    """Return the keys of the oldest acts, which have to go before one more is written."""
+    return sorted(keys)[: -(KEPT - 1)]
+
+
+def said_by(who: str) -> str:
+    """Return the name of an operator as it is stored: never empty."""
+    return _cut(who, LONGEST_WHO) or "unknown"
+
+
+def reason(why: str | None) -> str | None:
+    """Return a reason as it is stored: without what looks like a secret. None if there is none."""
+    return None if why is None else _cut(redacted(why), LONGEST_WHY) or None
+
+
+def _cut(text: str, longest: int) -> str:
+    # RTDB takes no lone surrogates, which come from file names that are not UTF-8.
+    whole = text.encode("utf-8", "replace").decode().encode("utf-16-le")
+    return whole[: 2 * longest].decode("utf-16-le", "ignore")
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 class Trail:
@@ -44,7 +121,7 @@ class Trail:
 
         Raise ConfigurationError if the instant is over, and StoreError if the pause can't be written.
         """
-        act = self._act("pause", name, by, why)
+        act = self._act("pause", check_name(name), by, why)
         assert act.at is not None, "an act that is made has its time"
         if until is not None and until <= act.at:
             raise ConfigurationError(f"until={to_text(until)} is over already: RTDB's time is {to_text(act.at)}")
@@ -53,7 +130,7 @@ class Trail:
 
     def resume(self, name: str, by: str, why: str | None = None) -> None:
         """End the pause of a lock. Raise StoreError if that can't be written."""
-        act = self._act("resume", name, by, why)
+        act = self._act("resume", check_name(name), by, why)
         self._write({**dict.fromkeys(PAUSE_FIELDS), "resumedAt": act.at}, act)
 
     def record(self, deed: Deed, name: str, by: str, why: str | None = None) -> bool:
@@ -67,7 +144,6 @@ class Trail:
         return True
 
     def _act(self, deed: Deed, name: str, by: str, why: str | None) -> Act:
-        check_name(name)
         now = self._clock.now(self._deadline()).server
         return make_act(deed, name, by, now, why, secrets.token_hex(3))
 

@@ -7,23 +7,446 @@
             answer = ...
 
 The loop is the same on a thread, on an event loop, and where a signal ends the pause. After the first refusal the
-waiter follows the lock's node, if the store tells of changes; `hearing` then decides when to try.
+waiter follows the lock's node, if the store reports changes; `Hearing` then decides when to ask again, from values
+alone. What is heard is a hint, and decides nothing about a lock: it makes a waiter ask sooner, and the answer decides.
+
+    nothing is heard                    it asks again and again, with growing pauses of up to 2 s, or as long as the
+                                        database asks for
+    it hears that the lock is held      it asks when the lock may be taken (`free_at`), and 30 s after its last ask
+    it hears that the lock is free      it asks after a pause of up to 5 ms
+
+A pause is random, so that the waiters don't ask all at once. Each ask that was in vain although the lock was heard to
+be free doubles the longest pause: up to 80 ms if another holder was faster, up to 5 s if the record is as before. So a
+watch that sends nonsense is soon as slow as none. Each time that another holder is heard to be faster before the pause
+is over takes a tenth off again, unless the last ask has shown the watch to be wrong: the last waiters of a crowd don't
+pause as if all were still there.
+
+`Streams` has one stream for each node that somebody in the process follows, shared by all who follow it:
+
+    follow = Follow("cron-locks/report", wake)
+    streams.add(follow)           # from here on `wake` is called, by another thread, whenever `heard` changes
+    follow.heard                  # the last value that came; None while no stream is open: poll
+    streams.discard(follow)
+
+A stream is a thread and a connection. It opens with the first follower of its node, and ends with the last one. If it
+breaks, it opens again after a pause, which doubles unless the stream has lasted for a minute. Since a stream begins
+with the whole node, nothing is missed for good. If the database refuses it, the pause is the longest one at once. It
+is never shorter than the database asks for. A process has at most eight streams: those who follow other nodes hear
+nothing until one of the eight ends.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from math import inf
+from typing import TypeAlias
 
-from firecron.base.clocks import Deadline, Timing
+from firecron.base.clocks import Deadline, Moment, Timing, backoff, heeding
+from firecron.base.events import Events
+from firecron.base.flag import tell_after_fork
+from firecron.base.instants import to_milliseconds
+from firecron.base.recent import Recent
 from firecron.base.server_clock import ServerClock
-from firecron.lock.hearing import Heard, Hearing
+from firecron.errors import Denied, Malformed, NoCredentials
+from firecron.lock.fields import is_paused
+from firecron.lock.record import LockRecord, parse
 from firecron.lock.refusal import Refusal
-from firecron.lock.streams import Follow, Streams
+from firecron.store import KeptAlive, Store, Watch, Watching
+
+# --- when to ask: a pure decision
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The last value of a node from a watch. Each value has a higher number than all before it in its process."""
+
+    number: int
+    node: object
+
+
+# All in milliseconds.
+_SHORTEST_PAUSE = 5.0
+_LONGEST_AMONG_MANY = 80.0
+_LONGEST_AFTER_LIES = 5_000.0
+_LEAST_OFTEN = 30_000.0
+_LESS = 0.9
+
+
+class Hearing:
+    """The state of one waiter. `refused` takes the answer to each ask, `seconds` says when to ask next.
+
+    Times are in milliseconds on the monotonic clock. `chance` (0 to 1) is random.
+    """
+
+    def __init__(self, margin: int, chance: Callable[[], float]) -> None:
+        self._margin = margin
+        self._chance = chance
+        self._tries = 0
+        self._asked = 0.0
+        self._number = 0
+        self._refusal: Refusal | None = None
+        self._longest = _SHORTEST_PAUSE
+        self._pause = 0.0
+        self._seen = 0
+        self._seen_at = 0.0
+        self._free_since: float | None = None
+        self._was_misled = False
+        self._polls_at: float | None = None
+
+    def refused(self, refusal: Refusal, heard: Heard | None, mono: float) -> None:
+        """Take the answer to an ask that was made at `mono`, when `heard` was the last that was heard."""
+        before = self._refusal
+        if self._free_since is not None and before is not None and refusal.reason == "held":
+            self._was_misled = refusal.holder == before.holder
+            most = _LONGEST_AFTER_LIES if self._was_misled else _LONGEST_AMONG_MANY
+            self._longest = min(2 * self._longest, most)
+        self._tries += 1
+        self._asked = mono
+        self._number = 0 if heard is None else heard.number
+        self._refusal = refusal
+        self._pause = self._longest * self._chance()
+        self._free_since = self._polls_at = None
+
+    def seconds(self, heard: Heard | None, moment: Moment | None, mono: float) -> float:
+        """Return the seconds until the next ask, by what is heard now. `moment` is RTDB's time, if it is known."""
+        return max(0.0, self.due(heard, moment, mono) - mono) / 1000
+
+    def due(self, heard: Heard | None, moment: Moment | None, mono: float) -> float:
+        """Return when to ask next, on the monotonic clock."""
+        refusal = self._refusal
+        if heard is None or moment is None or refusal is None or refusal.reason != "held":
+            self._free_since = None
+            if self._polls_at is None:
+                error = None if refusal is None else refusal.error
+                self._polls_at = mono + heeding(backoff(self._tries + 2, self._chance()), error) * 1000
+            return self._polls_at
+        self._polls_at = None
+        if heard.number != self._seen:
+            self._seen, self._seen_at = heard.number, mono
+        is_news = heard.number > self._number
+        free_at = _free_at(heard.node, moment.server, self._margin) if is_news else _said_by(refusal)
+        due = moment.mono + free_at - moment.server
+        if not is_news or due > mono:
+            if self._free_since is not None and not self._was_misled:
+                self._longest = max(_SHORTEST_PAUSE, _LESS * self._longest)
+                self._pause = self._longest * self._chance()
+            self._free_since = None
+        elif self._free_since is None:
+            self._free_since = max(due, self._seen_at)  # the same value once more puts nothing off
+        free_since = due if self._free_since is None else self._free_since
+        return min(free_since + self._pause, self._asked + _LEAST_OFTEN)
+
+
+def _free_at(node: object, now: int, margin: int) -> float:
+    """Return the instant of RTDB's clock from which the node says that an ask may have another answer; 0: it does."""
+    try:
+        current = parse(node, now)
+    except Malformed:
+        return 0  # the answer to the ask says so
+    if not isinstance(current, LockRecord) or is_paused(current.kept, now):
+        return 0
+    return current.free_at(margin)
+
+
+def _said_by(refusal: Refusal) -> float:
+    return inf if refusal.free_at is None else to_milliseconds(refusal.free_at)
+
+
+# --- the streams of a process
+
+# Returns the milliseconds since a stream has shown life.
+Silence: TypeAlias = Callable[[], float]
+# Runs a function on another thread.
+Begin: TypeAlias = Callable[[Callable[[], None]], object]
+
+
+def on_thread(run: Callable[[], None]) -> None:
+    """Run it on a thread of its own, which doesn't keep the process alive."""
+    threading.Thread(target=run, name="firecron-stream", daemon=True).start()
+
+
+MOST_STREAMS = 8
+
+
+class Places:
+    """How many streams a process may have."""
+
+    def __init__(self, most: int = MOST_STREAMS) -> None:
+        self._most = most
+        self.after_fork()
+        tell_after_fork(self)
+
+    def take(self) -> bool:
+        """Take a place, if there is one left. Return whether."""
+        with self._lock:
+            self._free -= (has_room := self._free > 0)
+        return has_room
+
+    def leave(self) -> None:
+        with self._lock:
+            self._free += 1
+
+    def after_fork(self) -> None:
+        """All places are free in a forked child: the streams are the parent's."""
+        self._lock = threading.Lock()
+        self._free = self._most
+
+
+# The places of this process. Processes that a test simulates have their own.
+PLACES = Places()
+
+
+# A stream that was silent for longer than a keep-alive takes, and 2 s, may be dead: RTDB sends one every 30 s.
+SILENT = 32_000.0
+
+
+class Follow:
+    """What a follower of one node hears. `wake` is called on the stream's thread; it must not block."""
+
+    def __init__(self, path: str, wake: Callable[[], object]) -> None:
+        self.path = path
+        self.wake = wake
+        self.heard: Heard | None = None
+        self.silence: Silence | None = None
+
+    def believed(self) -> Heard | None:
+        """Return what was heard last; None if nothing comes, or if the stream may be dead: it is silent."""
+        return self.heard if self._silence() < SILENT else None
+
+    def doubted_in(self) -> float:
+        """Return the milliseconds until the stream may be dead, if it stays silent; infinity if that is past."""
+        left = SILENT - self._silence()
+        return left if left > 0 else inf
+
+    def _silence(self) -> float:
+        silence = self.silence
+        return 0.0 if silence is None else silence()
+
+
+class _Stream:
+    """The stream of one node. `heard` and `watch` are None while it is not open; then `silence` is not looked at."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.follows: dict[Follow, None] = {}
+        self.is_running = False
+        self.heard: Heard | None = None
+        self.watch: Watch | None = None
+        self.silence: Silence | None = None
+
+
+# All in milliseconds.
+_FIRST_PAUSE = 250.0
+_LONGEST_PAUSE = 300_000.0
+_LASTING = 60_000.0
+
+
+class Streams:
+    """Tells followers of the store's nodes. Without `begin`, or a store that is `Watching`, they hear nothing."""
+
+    def __init__(
+        self,
+        store: Store,
+        timing: Timing,
+        events: Events,
+        timeout: float,
+        *,
+        begin: Begin | None = on_thread,
+        places: Places = PLACES,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._store = store
+        self._timing = timing
+        self._events = events
+        self._timeout = timeout
+        self.begin = begin
+        self.places = places
+        self._chance = chance
+        self._changed = threading.Condition()
+        self._streams: dict[str, _Stream] = {}
+        self._told: Recent[str, None] = Recent()
+        # For all streams, so that a value of the next stream of a node is newer, too.
+        self._numbers = count(1)
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether there can be streams at all."""
+        return self.begin is not None and isinstance(self._store, Watching)
+
+    @property
+    def open(self) -> int:
+        """The number of streams that are open now."""
+        with self._changed:
+            return sum(stream.heard is not None for stream in self._streams.values())
+
+    @property
+    def followers(self) -> int:
+        """The number of those who follow a node, whether it has a stream or not."""
+        with self._changed:
+            return sum(len(stream.follows) for stream in self._streams.values())
+
+    def add(self, follow: Follow) -> None:
+        """Tell this follower from now on. A second call changes nothing."""
+        if not self.can_tell:
+            return
+        with self._changed:
+            stream = self._streams.setdefault(follow.path, _Stream(follow.path))
+            stream.follows[follow] = None
+            follow.heard, follow.silence = stream.heard, stream.silence
+        self._serve()
+
+    def discard(self, follow: Follow) -> None:
+        """Tell this follower nothing any more. A second call changes nothing."""
+        watch: Watch | None = None
+        with self._changed:
+            follow.heard = follow.silence = None
+            stream = self._streams.get(follow.path)
+            if stream is None or follow not in stream.follows:
+                return
+            del stream.follows[follow]
+            if not stream.follows:
+                del self._streams[follow.path]
+                watch, stream.watch = stream.watch, None
+                self._changed.notify_all()
+        if watch is not None:
+            watch.close()
+
+    def close(self) -> None:
+        """End all streams at once. Those who still follow poll from now on."""
+        with self._changed:
+            streams, self._streams = list(self._streams.values()), {}
+            watches = [stream.watch for stream in streams if stream.watch is not None]
+            for stream in streams:
+                stream.watch = None
+            wakes = [wake for stream in streams for wake in _hush(stream)]
+            self._changed.notify_all()
+        for watch in watches:
+            watch.close()
+        self._wake(wakes)
+
+    def after_fork(self) -> None:
+        """Drop the parent's streams in a forked child, and leave its connections as they are."""
+        self._changed = threading.Condition()
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            _hush(stream)
+
+    def _serve(self) -> None:
+        """Give each stream that has no thread one, as far as there are places. Those who came first are first."""
+        begin = self.begin
+        while begin is not None:
+            with self._changed:
+                stream = next((one for one in self._streams.values() if not one.is_running), None)
+                if stream is None or not self.places.take():
+                    return
+                stream.is_running = True
+            try:
+                begin(partial(self._run, stream))
+            except RuntimeError as error:
+                # No thread can be started, for want of memory or at the end of the process.
+                self.places.leave()
+                stream.is_running = False
+                self._complain(stream, error)
+                return
+
+    def _run(self, stream: _Stream) -> None:
+        """Keep the stream open for as long as somebody follows it."""
+        failures = 0
+        try:
+            while self._is_wanted(stream):
+                opened = self._timing.mono()
+                try:
+                    self._listen(stream)
+                except Exception as error:
+                    failures = 1 if self._timing.mono() - opened >= _LASTING else failures + 1
+                    self._lose(stream, error)
+                    longest = _LONGEST_PAUSE if isinstance(error, Denied) else _FIRST_PAUSE * 2.0 ** min(failures, 16)
+                    pause = min(_LONGEST_PAUSE, longest) * (0.5 + 0.5 * self._chance())
+                    self._rest(stream, 1000 * heeding(pause / 1000, error))
+        finally:
+            with self._changed:
+                stream.is_running = False
+            self.places.leave()
+        self._serve()
+
+    def _listen(self, stream: _Stream) -> None:
+        """Open the stream, and pass on its values until nobody follows it. Raise what ends it before."""
+        assert isinstance(self._store, Watching), "only such a store is listened to"
+        watch = self._store.watch(stream.path, Deadline.after(self._timing, self._timeout))
+        try:
+            with self._changed:
+                stream.watch = watch
+                stream.silence = watch.silence if isinstance(watch, KeptAlive) else None
+            while self._is_wanted(stream):
+                node = watch.next()
+                with self._changed:
+                    if not self._is_wanted(stream):
+                        return
+                    stream.heard = Heard(next(self._numbers), node)
+                    for follow in stream.follows:
+                        follow.heard, follow.silence = stream.heard, stream.silence
+                    wakes = [follow.wake for follow in stream.follows]
+                self._wake(wakes)
+        finally:
+            with self._changed:
+                stream.watch = None
+            watch.close()
+
+    def _is_wanted(self, stream: _Stream) -> bool:
+        return self._streams.get(stream.path) is stream
+
+    def _lose(self, stream: _Stream, error: Exception) -> None:
+        with self._changed:
+            if not self._is_wanted(stream):
+                return
+            wakes = _hush(stream)
+        self._complain(stream, error)
+        self._wake(wakes)
+
+    def _rest(self, stream: _Stream, pause: float) -> None:
+        ends = self._timing.mono() + pause
+        with self._changed:
+            while self._is_wanted(stream) and (left := ends - self._timing.mono()) > 0:
+                self._timing.wait(self._changed, left / 1000)
+
+    def _wake(self, wakes: list[Callable[[], object]]) -> None:
+        for wake in wakes:
+            try:
+                wake()
+            except Exception as error:
+                # One follower's error must not reach the others. It asks again anyway, if later.
+                message = f"A waiter could not be told of a change: {error!r}"
+                self._events.emit("watch.failed", "watch", logging.WARNING, message, error, why=repr(error))
+
+    def _complain(self, stream: _Stream, error: Exception) -> None:
+        """Say why a stream is not open. Each reason is INFO once, because streams break as connections do.
+
+        Without credentials nothing works, which the clock says once for all.
+        """
+        why = f"{type(error).__name__}: {error}"
+        level = logging.DEBUG if why in self._told or isinstance(error, NoCredentials) else logging.INFO
+        self._told.put(why, None)
+        message = f"No stream tells of changes of {stream.path}, so the database is asked every few seconds: {error}"
+        self._events.emit("watch.failed", stream.path.rpartition("/")[2], level, message, why=why)
+
+
+def _hush(stream: _Stream) -> list[Callable[[], object]]:
+    """Let the followers hear nothing. Return how to wake them. Called under the lock."""
+    stream.heard = None
+    for follow in stream.follows:
+        follow.heard = follow.silence = None
+    return [follow.wake for follow in stream.follows]
+
+
+# --- the tries of a waiter
 
 
 class Waiting:
@@ -78,7 +501,7 @@ class Waiting:
 
     @property
     def hears(self) -> bool:
-        """Whether the lock's node is told of now."""
+        """Whether changes of the lock's node are heard now."""
         return self._follow.heard is not None
 
     def seconds(self) -> float:

@@ -21,21 +21,19 @@ from typing import Protocol
 from firecron import __version__
 from firecron.base.clocks import Deadline, SystemTiming, Timing
 from firecron.errors import ConfigurationError, Denied, StoreError, Unavailable
-from firecron.jobs.catalogue import changed, probe
-from firecron.jobs.checks import Checks
-from firecron.jobs.declarations import Unclaimed
-from firecron.jobs.registry import Registry
-from firecron.lock.instances import inspect_instances
-from firecron.lock.refusal import Refusal
+from firecron.jobs.catalogue import changed, live_groups_of, probe, read_groups
+from firecron.jobs.decorator import Unclaimed
+from firecron.jobs.registry import Checks, Registry
+from firecron.lock.refusal import Refusal, inspect_instances
 from firecron.lock.service import LockService
 from firecron.ops import findings
-from firecron.ops.finding import Finding, of_error, ok, warning
+from firecron.ops.findings import Finding, of_error, ok, warning
 from firecron.ops.operator import Operator
-from firecron.rtdb.probe import may_read
+from firecron.rtdb.store import may_read
 from firecron.rtdb.target import Target, find_target
 from firecron.rtdb.tokens import Credential, RefreshingTokens, google_fetch
 from firecron.scheduler.engine import Engine
-from firecron.scheduler.guard import Verdict, judge
+from firecron.scheduler.startup import Verdict, judge
 from firecron.settings import Settings, load
 from firecron.store import NULL_ETAG, Snapshot, Watching
 
@@ -76,8 +74,9 @@ def examine(
     try:
         settings = load() if crons is None else crons.settings
         yield from findings.settings(settings)
-        verdict = judge(None, settings.runtime_variable, settings.runtime_value, variables)
-        yield from findings.guard(settings, verdict if crons is None else crons.verdict, variables)
+        judged = judge(None, settings.runtime_variable, settings.runtime_value, variables)
+        verdict = judged if crons is None else crons.verdict
+        yield from findings.guard(settings, verdict, variables)
         if crons is not None:
             yield from _examine_jobs(crons, unclaimed)
         target = _target_of(crons, settings, variables)
@@ -96,7 +95,8 @@ def examine(
         return
     locks = LockService(settings=settings) if crons is None else crons.locks
     try:
-        yield from Examination(locks, settings, timing).findings(target)
+        wanted = [] if crons is None else _wanted(crons)
+        yield from Examination(locks, settings, timing, may_tick=verdict.may_tick).findings(target, wanted)
     finally:
         locks.close()
 
@@ -104,23 +104,30 @@ def examine(
 class Examination:
     """The examination of one database."""
 
-    def __init__(self, locks: LockService, settings: Settings, timing: Timing) -> None:
+    def __init__(self, locks: LockService, settings: Settings, timing: Timing, *, may_tick: bool) -> None:
         self._locks = locks
         self._settings = settings
         self._timing = timing
+        self._may_tick = may_tick
         self._paths = locks.paths
         self._name = f"firecron-doctor-{secrets.token_hex(6)}"
         self._left_behind: list[tuple[str, StoreError]] = []
 
-    def findings(self, target: Target) -> Iterator[Finding]:
-        """Yield the findings. They end with the first step that the database can't be reached for, or denies."""
+    def findings(self, target: Target, wanted: Sequence[str] = ()) -> Iterator[Finding]:
+        """Yield the findings. They end with the first step that the database can't be reached for, or denies.
+
+        `wanted` are the jobs that some instance should run by their schedules.
+        """
         step = "reading"
         try:
             yield self._latency()
             step = "clock"
-            yield from self._clock()
-            step = "writing"
-            yield from self._writing(target)
+            if (clock := self._clock()) is None:
+                yield findings.reader(target.user, may_tick=self._may_tick)
+            else:
+                yield from clock
+                step = "writing"
+                yield from self._writing(target)
             if self._locks.streams.can_tell:
                 yield self._watch()
             step = "strangers"
@@ -129,6 +136,8 @@ class Examination:
             yield from findings.locks(Operator(self._locks).look_at_all(with_holders=True).views)
             step = "instances"
             yield from self._instances()
+            if wanted:
+                yield from self._unattended(wanted)
         except (StoreError, ConfigurationError) as error:
             yield of_error(step, error)
         for path, why in self._left_behind:
@@ -139,10 +148,14 @@ class Examination:
         read = lambda: self._locks.store.read(path, self._deadline())  # noqa: E731
         return findings.latency([self._timed(read) for _ in range(_READS)])
 
-    def _clock(self) -> Iterator[Finding]:
-        moment = self._locks.clock.now(self._locks.deadline(self._settings.acquire_timeout))
+    def _clock(self) -> Iterator[Finding] | None:
+        """Return how well the time is known; None if this user, who has read, may not write to ask for it."""
+        try:
+            moment = self._locks.clock.now(self._locks.deadline(self._settings.acquire_timeout))
+        except Denied:
+            return None
         now = moment.server + self._timing.mono() - moment.mono
-        yield from findings.clock(self._timing.wall() - now, moment.uncertainty, self._settings.margin_ms)
+        return findings.clock(self._timing.wall() - now, moment.uncertainty, self._settings.margin_ms)
 
     def _writing(self, target: Target) -> Iterator[Finding]:
         """Acquire and release a lock as any instance does: a conditional write, and a conditional deletion."""
@@ -228,8 +241,18 @@ class Examination:
 
     def _instances(self) -> Iterator[Finding]:
         nodes = self._locks.store.read(self._paths.instances, self._deadline()).node
-        now = self._locks.clock.now(self._deadline()).server
+        now = self._locks.now(self._deadline())
         yield from findings.instances(inspect_instances(nodes, self._settings.heartbeat), now)
+
+    def _unattended(self, wanted: Sequence[str]) -> Iterator[Finding]:
+        try:
+            groups = read_groups(self._locks.store.read(self._paths.groups, self._deadline()).node)
+        except Denied:
+            return  # the rules are older than the groups, which another finding says
+        now = self._locks.now(self._deadline())
+        missing = [name for name in wanted if not live_groups_of(name, groups, now)]
+        if missing:
+            yield findings.unattended(missing)
 
     def _timed(self, read: Callable[[], object]) -> float:
         before = self._timing.mono()
@@ -265,6 +288,16 @@ def _examine_jobs(crons: Program, unclaimed: Sequence[Unclaimed]) -> Iterator[Fi
     yield from findings.leaders(crons.engine.leaders)
     if problem is not None:
         yield problem
+
+
+def _wanted(crons: Program) -> list[str]:
+    """Return the jobs that some instance should run by their schedules.
+
+    There are none where the program says that it doesn't tick: triggers may be all that runs its jobs.
+    """
+    if crons.verdict.is_forced and not crons.verdict.may_tick:
+        return []
+    return [job.name for job in crons.registry.jobs() if not job.options.disabled]
 
 
 def _target_of(crons: Program | None, settings: Settings, variables: Mapping[str, str]) -> Target:

@@ -1,28 +1,89 @@
-"""What the doctor makes of what it has seen: its findings.
+"""What the doctor makes of what it has seen: its findings. A finding is ok, a warning or a problem, with the remedy.
 
-Pure decisions. This module does no I/O.
+Pure decisions, without I/O. No secret is part of a finding: URLs are shown without their users and queries, and of a
+variable that may hold a key only that it is set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from firecron.base.cloud_run import VARIABLES, find_cloud_run
+from firecron.base.identity import VARIABLES, find_cloud_run
 from firecron.base.instants import to_text
-from firecron.base.redaction import REDACTED, redacted
-from firecron.errors import StoreError
-from firecron.lock.instances import Instances
-from firecron.ops.finding import Finding, ok, problem, warning
+from firecron.base.texts import redacted
+from firecron.errors import ConfigurationError, Denied, EmulatorDown, Malformed, StoreError
+from firecron.lock.refusal import Instances
 from firecron.ops.views import LockView
 from firecron.rtdb.target import Target
-from firecron.scheduler.guard import Verdict
+from firecron.scheduler.startup import Verdict
 from firecron.settings import EMULATOR_HOST, Settings, unknown_variables
 
 if TYPE_CHECKING:
-    from firecron.jobs.declarations import Unclaimed
+    from firecron.jobs.decorator import Unclaimed
     from firecron.leaders.leaders import Leaders
+
+
+# --- a finding
+
+Level: TypeAlias = Literal["ok", "warning", "problem"]
+Kind: TypeAlias = Literal["configuration", "unreachable", "denied", "malformed", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the doctor's output. `kind` is the kind of the problem."""
+
+    check: str
+    level: Level
+    message: str
+    remedy: str | None = None
+    kind: Kind | None = None
+
+
+def ok(check: str, message: str) -> Finding:
+    return Finding(check, "ok", message)
+
+
+def warning(check: str, message: str, remedy: str) -> Finding:
+    return Finding(check, "warning", message, remedy)
+
+
+def problem(check: str, message: str, remedy: str | None, kind: Kind = "other") -> Finding:
+    return Finding(check, "problem", message, remedy, kind)
+
+
+def of_error(check: str, error: StoreError | ConfigurationError) -> Finding:
+    """Return the finding for an error of the library. Some errors already name the remedy in their message."""
+    told = redacted(str(error))
+    match error:
+        case ConfigurationError():
+            return problem(check, told, None, "configuration")
+        case Denied():
+            return problem(check, told, None, "denied")
+        case EmulatorDown():
+            return problem(check, told, None, "unreachable")
+        case Malformed():
+            return problem(check, told, "mend the node in the Firebase console", "malformed")
+        case _:
+            return problem(
+                check,
+                told,
+                "look at this machine's network and proxies, and at status.firebase.google.com",
+                "unreachable",
+            )
+
+
+def worst(findings: Iterable[Finding]) -> Kind | None:
+    """Return the kind of the problem to solve first, None without a problem."""
+    kinds = {finding.kind or "other" for finding in findings if finding.level == "problem"}
+    order: tuple[Kind, ...] = ("configuration", "unreachable", "denied", "malformed", "other")
+    return next((kind for kind in order if kind in kinds), None)
+
+
+# --- the process: what is installed and set here
 
 _KEY_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 _LOOKED_AT = (
@@ -34,9 +95,6 @@ _LOOKED_AT = (
 )
 # The value may be a whole configuration, so only its presence is shown.
 _NOT_SHOWN = {"FIREBASE_CONFIG"}
-
-_SLOW = 0.25
-_WALL_OFF = 5_000
 
 
 def versions(found: Mapping[str, str]) -> Finding:
@@ -70,25 +128,9 @@ def environment(variables: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def database(target: Target) -> Finding:
-    """Return which database is used."""
-    where = database_in_words(target)
-    if target.unknown_host is not None:
-        found = f"{where}: the host is not one of Firebase's, and this service's access token is sent there"
-        return warning(
-            "database", found, "check FIRECRON_DATABASE_URL: is it *.firebaseio.com or *.firebasedatabase.app?"
-        )
-    return ok("database", where)
-
-
-def database_in_words(target: Target) -> str:
-    """Return the database's URL or emulator, without the parts of the URL that may be a secret."""
-    url = redacted(without_query(target.base_url))
-    if not target.is_emulator:
-        return url
-    name = target.parameters.get("ns", "")
-    # A valid name contains neither sign: this one was cut from a URL with a password.
-    return f"the emulator at {url}, database {REDACTED if ':' in name or '@' in name else name}"
+def _shown(name: str, value: str) -> str:
+    # A value with a brace may be a whole key.
+    return "" if name in _NOT_SHOWN or "{" in value else f"={redacted(without_query(value))}"
 
 
 def settings(values: Settings) -> Iterator[Finding]:
@@ -104,6 +146,16 @@ def settings(values: Settings) -> Iterator[Finding]:
         yield ok("roles", f"{', '.join(values.roles)}: jobs with another role don't run here")
     else:
         yield ok("roles", "none, as FIRECRON_ROLES is not set: jobs with a role don't run here")
+
+
+def without_query(url: str) -> str:
+    """Return a URL without the parts that may be a secret: its user, and its query except for the namespace."""
+    base, _, query = url.partition("?")
+    scheme, separator, rest = base.rpartition("://")
+    namespaces = [part for part in query.split("&") if part.startswith("ns=")]
+    user, _, after = rest.rpartition("@")
+    host = after if separator or ":" in user else rest
+    return f"{scheme}{separator}{host}{'?' if namespaces else ''}{'&'.join(namespaces)}"
 
 
 def guard(values: Settings, verdict: Verdict, variables: Mapping[str, str]) -> Iterator[Finding]:
@@ -166,6 +218,35 @@ def leaders(found: Leaders) -> Iterator[Finding]:
             yield Finding("leaders", "warning", f'"{leader.name}": {doubt}')
 
 
+# --- the database: which one, how fast, and what it has
+
+_SLOW = 0.25
+_WALL_OFF = 5_000
+
+
+def database(target: Target) -> Finding:
+    """Return which database is used."""
+    where = database_in_words(target)
+    if target.unknown_host is not None:
+        found = f"{where}: the host is not one of Firebase's, and this service's access token is sent there"
+        return warning(
+            "database", found, "check FIRECRON_DATABASE_URL: is it *.firebaseio.com or *.firebasedatabase.app?"
+        )
+    return ok("database", where)
+
+
+def database_in_words(target: Target) -> str:
+    """Return the database's URL or emulator."""
+    if not target.is_emulator:
+        return target.base_url
+    return f"the emulator at {target.base_url}, database {target.parameters.get('ns', '')}"
+
+
+def credentials(kind: str, account: str | None) -> Finding:
+    """Return which kind of credentials gave a token, and the account they belong to."""
+    return ok("credentials", f"{kind}{f' of {account}' if account else ''}; a token was given")
+
+
 def latency(seconds: Sequence[float]) -> Finding:
     """Return how long reads take: the median, because the first read opens the connection."""
     found = f"{median(seconds) * 1000:.0f} ms, the median of {len(seconds)} reads"
@@ -191,6 +272,17 @@ def clock(wall_ahead: float, uncertainty: float, margin: float) -> Iterator[Find
         )
     else:
         yield ok("wall clock", found)
+
+
+def watch(error: StoreError | None) -> Finding:
+    """Return whether the database reports changes."""
+    if error is None:
+        return ok("watch", "RTDB tells of changes: whoever waits for a lock hears of its release")
+    return warning(
+        "watch",
+        f"RTDB does not tell of changes, so whoever waits asks every few seconds: {redacted(str(error))}",
+        "let Server-Sent Events pass through the proxy unbuffered, or set FIRECRON_WATCH=0",
+    )
 
 
 def locks(views: Sequence[LockView]) -> Iterator[Finding]:
@@ -225,9 +317,17 @@ def instances(found: Instances, now: int) -> Iterator[Finding]:
         )
 
 
-def credentials(kind: str, account: str | None) -> Finding:
-    """Return which kind of credentials gave a token, and the account they belong to."""
-    return ok("credentials", f"{kind}{f' of {account}' if account else ''}; a token was given")
+def unattended(names: Sequence[str]) -> Finding:
+    """Return that no live instance runs these jobs by their schedules."""
+    return warning(
+        "instances",
+        f"no instance that is alive has {', '.join(names)}: nothing runs these jobs by their schedules",
+        "start the application where its jobs should tick: does the server call its lifespan, or the program start()? "
+        "If only triggers run them: FireCron(..., enabled=False)",
+    )
+
+
+# --- the security rules
 
 
 def administrator() -> Finding:
@@ -250,6 +350,19 @@ def rules(user: str, writes_elsewhere: bool, takes_live_locks: bool) -> Iterator
         yield ok("rules", "the rules refused a write outside of its paths, and one to a lock that another holder has")
 
 
+def reader(user: str, *, may_tick: bool) -> Finding:
+    """Return that the security rules let this user read, and nothing more."""
+    told = f"this process is {user}, and the rules let it read, but not write"
+    remedy = (
+        "let FIRECRON_UID name the user that the rules let write (firecron), or deploy what "
+        "`firecron rules --uid firecron` prints"
+    )
+    if may_tick:
+        return problem("rules", f"{told}: jobs tick here, and none can run", remedy, "denied")
+    shown = f"{told}: it can show everything (status, check, page --read-only), and do nothing"
+    return warning("rules", shown, f"if it is to do more, {remedy}")
+
+
 def no_tickets() -> Finding:
     """Return that the security rules are older than the counters of heartbeats."""
     return warning(
@@ -257,17 +370,6 @@ def no_tickets() -> Finding:
         "the rules don't know cron-groups, so every instance asks for every tick, however large the fleet is, and "
         "nobody sees which jobs it runs",
         "deploy what `firecron rules` prints",
-    )
-
-
-def watch(error: StoreError | None) -> Finding:
-    """Return whether the database tells of changes."""
-    if error is None:
-        return ok("watch", "RTDB tells of changes: whoever waits for a lock hears of its release")
-    return warning(
-        "watch",
-        f"RTDB does not tell of changes, so whoever waits asks every few seconds: {redacted(str(error))}",
-        "let Server-Sent Events pass through the proxy unbuffered, or set FIRECRON_WATCH=0",
     )
 
 
@@ -318,18 +420,3 @@ def strangers(may_read: bool, *, is_emulator: bool) -> Finding:
         "anybody in the world can read cron-locks, and perhaps write there",
         "deploy rules that deny it, such as those that `firecron rules` prints",
     )
-
-
-def without_query(url: str) -> str:
-    """Return a URL without the parts that may be a secret: its user, and its query except for the namespace."""
-    base, _, query = url.partition("?")
-    scheme, separator, rest = base.rpartition("://")
-    namespaces = [part for part in query.split("&") if part.startswith("ns=")]
-    user, _, after = rest.rpartition("@")
-    host = after if separator or ":" in user else rest
-    return f"{scheme}{separator}{host}{'?' if namespaces else ''}{'&'.join(namespaces)}"
-
-
-def _shown(name: str, value: str) -> str:
-    # A value with a brace may be a whole key.
-    return "" if name in _NOT_SHOWN or "{" in value else f"={redacted(without_query(value))}"

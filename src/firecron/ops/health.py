@@ -12,6 +12,11 @@ The first word that holds:
     failing      its last runs of ticks failed, were lost or died
     ok           none of these
 
+A caller may name the jobs that have to be there. One of them may be missing in the catalogue, or be `unknown` or
+`retired`; then it is:
+
+    undeclared   nothing is known of a job that somebody expects
+
 A tick is late if it was due longer than the job's grace and a minute ago, and came when nothing spoke against its run:
 after the slot that was claimed last, after the lock became free, after this schedule was declared, and after the last
 pause. So what overlap skipped, a pause held back, or a new line had before its deployment is not late, and a job that
@@ -30,29 +35,28 @@ lock was held is late then, until the next claim.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from firecron.base.exact import number, whole
-from firecron.base.instants import to_datetime, to_milliseconds, to_text
-from firecron.base.plain import plain
+from firecron.base.instants import number, to_datetime, to_milliseconds, to_text, whole
+from firecron.base.texts import plain
 from firecron.errors import Malformed
-from firecron.jobs.catalogue import Declared
-from firecron.jobs.groups import Group, dissenting, live_groups_of, retired
-from firecron.lock.failures import after_claim
-from firecron.lock.instances import how_to_free
-from firecron.lock.kinds import misfit
-from firecron.lock.pauses import Pause, pause_in, resumed_at
-from firecron.lock.record import DAY, LockRecord, parse
-from firecron.runs.missing import freed_at
+from firecron.jobs.catalogue import Declared, Group, dissenting, live_groups_of, retired
+from firecron.lock.fields import Pause, misfit, pause_in, resumed_at
+from firecron.lock.record import DAY, LockRecord, after_claim, parse
+from firecron.lock.refusal import how_to_free
+from firecron.runs.policy import freed_at
 
 VerdictWord: TypeAlias = Literal[
-    "unknown", "retired", "paused", "unattended", "stuck", "running", "late", "failing", "ok"
+    "unknown", "retired", "paused", "unattended", "stuck", "running", "late", "failing", "ok", "undeclared"
 ]
 
 # The words that somebody has to be told.
-ALARMS: frozenset[VerdictWord] = frozenset({"unattended", "stuck", "late", "failing"})
+ALARMS: frozenset[VerdictWord] = frozenset({"unattended", "stuck", "late", "failing", "undeclared"})
+
+# The words of a job that was not judged: nothing says that it runs.
+_NOT_JUDGED: frozenset[VerdictWord] = frozenset({"unknown", "retired", "undeclared"})
 
 # How long after the end of its grace a tick is late. A claim, and its retries while RTDB is slow, take this at most.
 ALERT_MARGIN = 60_000
@@ -79,6 +83,11 @@ class JobVerdict:
         """Whether somebody has to be told."""
         return self.word in ALARMS
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether it says something about the job, and not only that it was taken out or can't be read."""
+        return self.word not in _NOT_JUDGED
+
     def to_json(self) -> dict[str, object]:
         """Return the verdict for programs: it always has every field, and instants are texts."""
         return {
@@ -88,6 +97,19 @@ class JobVerdict:
             "due": None if self.due is None else to_text(self.due),
             "why": self.why,
         }
+
+
+def split_names(texts: Iterable[str]) -> list[str]:
+    """Return the expected names in texts such as `digest,import`, each once. None of them has to be valid."""
+    return list(dict.fromkeys(name.strip() for text in texts for name in text.split(",") if name.strip()))
+
+
+def undeclared(names: Iterable[str], verdicts: Iterable[JobVerdict]) -> list[JobVerdict]:
+    """Return an alarm for each of these names, which somebody expects, that no job has which was judged."""
+    known = {verdict.job: verdict for verdict in verdicts}
+    absent = JobVerdict("", "undeclared", why="no job of this name is in the catalogue: has its program ever started?")
+    found = ((name, known.get(name, absent)) for name in map(plain, dict.fromkeys(names)))
+    return [JobVerdict(name, "undeclared", why=verdict.why) for name, verdict in found if not verdict.is_judged]
 
 
 def judge(

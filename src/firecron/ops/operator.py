@@ -1,47 +1,59 @@
-"""The operator: looks at locks, frees them, and pauses them by hand. `views` explains what a node means.
+"""The operator: looks at locks, changes them by hand, and takes jobs out of the catalogue.
 
     operator = Operator(LockService())
     seen = operator.look("nightly-import")
     operator.unlock(seen)
 
-Every method raises StoreError if the database can't be reached or refuses. `unlock` frees the acquisition that was
-seen, however often it has been renewed since, and never a later acquisition: each try is a compare-and-swap. It has the
-same effect as setting `expiresAt = 0` in the console: the slot, the fence and all other fields stay, and the holder
-learns of it at its next renewal. It doesn't end the body that runs.
+`unlock` frees the acquisition that was seen, however often it has been renewed since, and never a later acquisition:
+each try is a compare-and-swap. It has the same effect as setting `expiresAt = 0` in the console: the slot, the fence
+and all other fields stay, and the holder learns of it at its next renewal. It doesn't end the body that runs.
 
 `cancel` asks the holder of the acquisition that was seen to stop. The lock stays held until the holder releases it.
 
-Each change leaves an act in `cron-acts`: a pause and a resume in their own write, the others after it (`lock/trail`).
-`by` is who acts, as the caller has authenticated them; without it, the user and the host of this process.
+Each change of a lock leaves an act in `cron-acts`: a pause and a resume in their own write, the others after it
+(`lock/trail`). `by` is who acts, as the caller has authenticated them; without it, the user and the host of this
+process.
+
+    catalogue = Catalogue(LockService())
+    (entry,) = catalogue.look(["digest"])
+    catalogue.forget(entry)
+
+`forget` removes the entry of a job that no program has any more, and nothing else: the lock's node, with its last slot
+and its fence, and the history stay. So a job that comes back goes on where it was. The entry is deleted only as it was
+seen, by compare-and-swap: a program that declares the job at the same time is not undone.
+
+Every method raises StoreError if the database can't be reached or refuses. `views` explains what a node means.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
-from firecron.base.backoff import wait_or_raise
-from firecron.base.clocks import Deadline, SystemTiming, Timing
+from firecron.base.clocks import Deadline, SystemTiming, Timing, wait_or_raise
 from firecron.base.instants import aware_milliseconds
+from firecron.base.names import check_name
+from firecron.base.texts import plain
 from firecron.errors import Denied, FirecronError, Malformed, Unavailable
-from firecron.lock.acts import Act, Deed
-from firecron.lock.instances import Instances, inspect_instances
-from firecron.lock.names import check_name
+from firecron.jobs.catalogue import Declared, Group, live_groups_of, read_declared, read_groups
 from firecron.lock.protocol import OVERTAKEN
+from firecron.lock.refusal import Instances, inspect_instances
 from firecron.lock.service import LockService
-from firecron.ops.acts import claimed_user, inspect_acts
-from firecron.ops.nodes import children
-from firecron.ops.step_views import TickSteps, inspect_steps
+from firecron.lock.trail import Act, Deed
 from firecron.ops.views import (
     LockView,
+    TickSteps,
     Unfinished,
+    children,
+    claimed_user,
+    inspect_acts,
     inspect_lock,
     inspect_run,
+    inspect_steps,
     inspect_unfinished,
-    plain,
 )
 from firecron.runs.entry import Entry
 from firecron.settings import Settings
@@ -120,16 +132,12 @@ class Operator:
         return SeenAll(tuple(views), now)
 
     def names(self) -> list[str]:
-        """Return all names that have a lock's node or a history."""
-        keys = [self._locks.store.keys(path, self._deadline()) for path in (self._paths.locks, self._paths.runs)]
-        return sorted({name for names in keys for name in names})
-
-    def is_declared(self, name: str) -> bool:
-        """Return whether the catalogue has this job, as far as this user may read it."""
+        """Return all names that have a lock's node, a history, or an entry in the catalogue."""
+        found = {*self._keys(self._paths.locks), *self._keys(self._paths.runs)}
         try:
-            return self._locks.store.read(self._paths.job(check_name(name)), self._deadline()).node is not None
+            return sorted(found.union(self._keys(self._paths.jobs)))
         except Denied:
-            return False
+            return sorted(found)  # the rules are older than the catalogue
 
     def runs(self, name: str) -> tuple[Entry, ...]:
         """Return the history of one job, oldest first."""
@@ -163,7 +171,7 @@ class Operator:
         try:
             views, denied = {view.name: view for view in self.look_at_all(with_holders=True).views}, None
         except Denied as error:
-            # A user that may only read can't get RTDB's time, but still gets the history.
+            # A user that may not read the locks still gets the history.
             views, denied = {}, str(error)
         jobs = {name for name, view in views.items() if view.slot is not None}
         names = sorted(jobs | set(self._locks.store.keys(self._paths.runs, self._deadline())))
@@ -172,7 +180,7 @@ class Operator:
 
     def _steps(self, name: str, tick: str) -> TickSteps:
         path = self._paths.steps_of(name, tick)
-        return inspect_steps(tick, children(self._locks.store.read(path, self._deadline()).node, path))
+        return inspect_steps(tick, self._locks.store.read(path, self._deadline()).node, path)
 
     def _last_run(self, name: str, lock: LockView | None) -> LastRun:
         path = self._paths.runs_of(name)
@@ -252,6 +260,9 @@ class Operator:
         path = self._paths.acts
         return inspect_acts(children(self._locks.store.read(path, self._deadline()).node, path), name)
 
+    def _keys(self, path: str) -> list[str]:
+        return self._locks.store.keys(path, self._deadline())
+
     def _instances(self) -> Instances | None:
         """Return the instances' signs of life; None if the security rules don't let this user read them."""
         try:
@@ -261,7 +272,7 @@ class Operator:
         return inspect_instances(node, self.settings.heartbeat)
 
     def _now(self) -> int:
-        return self._locks.clock.now(self._deadline()).server
+        return self._locks.now(self._deadline())
 
     def _path(self, name: str) -> str:
         return self._paths.lock(check_name(name))
@@ -273,3 +284,58 @@ class Operator:
 def _acquisition(node: dict[str, object]) -> tuple[object, ...]:
     """Return the fields that identify an acquisition: they stay the same until the lock is released."""
     return tuple(node.get(field) for field in ("holder", "acquiredAt", "releasedAt"))
+
+
+# --- the catalogue
+
+
+@dataclass(frozen=True, slots=True)
+class SeenEntry:
+    """An entry as it was read. `declared` is None if it can't be read, `live` are the live groups that run the job."""
+
+    name: str
+    snapshot: Snapshot
+    declared: Declared | None
+    live: tuple[Group, ...] = ()
+
+
+class Catalogue:
+    """The catalogue of one database, for an operator."""
+
+    def __init__(self, locks: LockService) -> None:
+        self._locks = locks
+        self._store = locks.store
+        self._paths = locks.paths
+
+    def look(self, names: Iterable[str]) -> list[SeenEntry]:
+        """Return the entries of these keys of the catalogue, and who runs the jobs.
+
+        A key may be one that no job can have: somebody has typed it, and the status shows it. It takes one request for
+        each job, and two for all.
+        """
+        paths = {name: self._paths.job(name) for name in names}
+        groups = read_groups(self._store.read(self._paths.groups, self._deadline()).node)
+        now = self._locks.clock.now(self._deadline()).server
+        found = {name: self._store.read(path, self._deadline()) for name, path in paths.items()}
+        return [
+            SeenEntry(name, snapshot, read_declared(name, snapshot.node), live_groups_of(name, groups, now))
+            for name, snapshot in found.items()
+        ]
+
+    def names(self) -> list[str]:
+        """Return the names of all jobs in the catalogue."""
+        return self._store.keys(self._paths.jobs, self._deadline())
+
+    def forget(self, seen: SeenEntry) -> bool:
+        """Delete the entry that was seen, and return True. Return False if it has changed since, and stays."""
+        path = self._paths.job(seen.name)
+        try:
+            return isinstance(self._store.swap(path, seen.snapshot.etag, None, self._deadline()), str)
+        except Unavailable:
+            # The write may have succeeded although its reply was lost.
+            if self._store.read(path, self._deadline()).node is None:
+                return True
+            raise
+
+    def _deadline(self) -> Deadline:
+        return self._locks.deadline(self._locks.settings.request_timeout)

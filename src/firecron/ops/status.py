@@ -1,27 +1,31 @@
-"""The status of all jobs: what the catalogue, the locks and the groups of instances say of each of them, in a row.
+"""The status of all jobs: what the catalogue, the locks and the groups of instances say of each of them.
 
-Three requests are enough for all rows: the catalogue, the locks and the groups. The newest entry of each history costs
-one more request a job, several of them at the same time.
+`Status` makes a row for each job. Three requests are enough for all rows: the catalogue, the locks and the groups. The
+newest entry of each history costs one more request a job, several of them at the same time.
+
+A `Report` has the verdicts alone. `firecron.ops.board` reads all of it once for many who ask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 from firecron.base.clocks import Deadline
 from firecron.base.instants import to_datetime, to_milliseconds, to_text
-from firecron.cron.shown import schedule_fields
+from firecron.base.texts import plain
+from firecron.cron.schedule import schedule_fields
 from firecron.cron.words import without_place
 from firecron.errors import Denied
-from firecron.jobs.catalogue import Declared, read_declared
-from firecron.jobs.groups import Group, read_groups
+from firecron.jobs.catalogue import Declared, Group, known_groups, read_declared
 from firecron.lock.service import LockService
-from firecron.ops.health import JobVerdict, judge
-from firecron.ops.nodes import children
-from firecron.ops.views import LockView, inspect_lock, inspect_run, plain
+from firecron.ops.health import JobVerdict, judge, undeclared
+from firecron.ops.views import LockView, children, inspect_lock, inspect_run
 from firecron.runs.entry import Entry
+
+# --- rows
 
 _AT_A_TIME = 8
 # How long after the lock's release the entry of a run may come, in milliseconds.
@@ -123,10 +127,10 @@ class Status:
             catalogue = self.catalogue(ends)
         locks = children(self._read(self._paths.locks, ends), self._paths.locks)
         try:
-            groups: tuple[Group, ...] | None = read_groups(self._read(self._paths.groups, ends))
+            groups = known_groups(self._read(self._paths.groups, ends))
         except Denied:
             groups = None  # the rules are older than the groups
-        return Nodes(catalogue, locks, groups, self._locks.clock.now(ends).server)
+        return Nodes(catalogue, locks, groups, self._locks.now(ends))
 
     def catalogue(self, ends: Deadline | None = None) -> dict[str, Declared | None]:
         """Return the entries of the catalogue, by the name of their job."""
@@ -223,3 +227,44 @@ def _printable(declared: Declared) -> Declared:
         revision=declared.revision and plain(declared.revision),
         role=declared.role and plain(declared.role),
     )
+
+
+# --- the report that is shared
+
+HealthWord: TypeAlias = Literal["ok", "failing", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The verdicts about all jobs, at the time `now` of RTDB's clock.
+
+    If the database could not be read, there are none, and `problem` says why.
+    """
+
+    verdicts: tuple[JobVerdict, ...] = ()
+    now: int = 0
+    problem: str | None = None
+
+    @property
+    def alarms(self) -> list[JobVerdict]:
+        """The verdicts that are alarms."""
+        return [verdict for verdict in self.verdicts if verdict.is_alarm]
+
+    @property
+    def status(self) -> HealthWord:
+        """The word for a monitoring service. It is `unknown` if the database could not be read, or has no job."""
+        if self.alarms:
+            return "failing"
+        return "ok" if any(verdict.is_judged for verdict in self.verdicts) else "unknown"
+
+    def expecting(self, names: Iterable[str]) -> Report:
+        """Return the report for a caller who says which jobs have to be there."""
+        if self.problem is not None:
+            return self
+        absent = {verdict.job: verdict for verdict in undeclared(names, self.verdicts)}
+        others = (verdict for verdict in self.verdicts if verdict.job not in absent)
+        return replace(self, verdicts=(*absent.values(), *others))
+
+    def to_json(self) -> dict[str, object]:
+        """Return the report for programs: with the alarms alone."""
+        return {"status": self.status, "jobs": [verdict.to_json() for verdict in self.alarms]}

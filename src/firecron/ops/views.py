@@ -1,7 +1,7 @@
-"""Views: what a lock's node and the entries of its history mean to a person. Pure, and for any node.
+"""Views: what the nodes of locks, runs, steps and acts mean to a person. Pure, and for any node.
 
 No job depends on a view, so no node is refused: one that can't be understood is shown as `malformed`, with the reason.
-The record itself decides whether a lock is live, as it does for a contender.
+The texts of a view are safe to print. The record itself decides whether a lock is live, as it does for a contender:
 
     absent         there is no node
     free           released, or never held
@@ -10,23 +10,30 @@ The record itself decides whether a lock is live, as it does for a contender.
     died           expired without a release
     unlocked       an operator has set its expiry back; its holder may not know yet
     malformed      nothing can acquire it until an operator mends the node
+
+The steps of a tick are shown without their results, which may be personal data.
 """
 
 from __future__ import annotations
 
+import getpass
+import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from firecron.base.exact import whole
-from firecron.base.instants import to_text
-from firecron.base.plain import plain as plain  # noqa: PLC0414  # the tools know it from here
+from firecron.base.instants import to_text, whole
+from firecron.base.texts import plain
 from firecron.errors import Malformed
-from firecron.lock.instances import Instances, how_to_free
-from firecron.lock.kinds import LEADER
-from firecron.lock.pauses import pause_in
+from firecron.jobs.run import to_name
+from firecron.lock.fields import LEADER, pause_in
 from firecron.lock.record import LockRecord, parse
+from firecron.lock.refusal import Instances, how_to_free
+from firecron.lock.trail import KEPT, Act, read_act
 from firecron.runs.entry import Entry, owner_of, read_entry
+from firecron.steps.record import read_step
+
+# --- locks
 
 LockState: TypeAlias = Literal["absent", "free", "held", "minimum_hold", "died", "unlocked", "malformed"]
 
@@ -200,6 +207,23 @@ def _with_pause(view: LockView, fields: Mapping[str, object], now: int) -> LockV
     )
 
 
+def _state(record: LockRecord, now: int, margin: int) -> LockState:
+    if record.is_live(now, margin):
+        return "held" if record.releasedAt is None else "minimum_hold"
+    if record.releasedAt is not None:
+        return "free"
+    # A lease never ends before it begins, so an operator has changed this expiry.
+    return "unlocked" if record.expiresAt < (record.acquiredAt or 1) else "died"
+
+
+def _hears_cancel(record: LockRecord) -> bool:
+    """Return whether the holder meets a `cancel`: it has taken a fence, and not only kept an old one, and renews."""
+    return record.fence is not None and record.fence >= (record.acquiredAt or 0) and record.renews is not False
+
+
+# --- runs, and the tick that is not in the history yet
+
+
 def inspect_run(key: str, node: object) -> Entry:
     """Return one entry of `cron-runs/<name>`, with texts that are safe to print on a terminal."""
     entry = read_entry(key, node)
@@ -263,18 +287,117 @@ def inspect_unfinished(lock: LockView, runs: Iterable[Entry]) -> Unfinished | No
     return Unfinished(slot, is_live, lock.since, lock.instance_id, lock.instance, lock.problem, lock.remedy)
 
 
-def _state(record: LockRecord, now: int, margin: int) -> LockState:
-    if record.is_live(now, margin):
-        return "held" if record.releasedAt is None else "minimum_hold"
-    if record.releasedAt is not None:
-        return "free"
-    # A lease never ends before it begins, so an operator has changed this expiry.
-    return "unlocked" if record.expiresAt < (record.acquiredAt or 1) else "died"
+# --- steps
+
+StepState: TypeAlias = Literal["recorded", "begun", "malformed"]
 
 
-def _hears_cancel(record: LockRecord) -> bool:
-    """Return whether the holder meets a `cancel`: it has taken a fence, and not only kept an old one, and renews."""
-    return record.fence is not None and record.fence >= (record.acquiredAt or 0) and record.renews is not False
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """A step: `recorded`, or only `begun` (an intent: its call is under way, or nobody knows how it ended).
+
+    Instants are milliseconds. What is not known is None.
+    """
+
+    name: str
+    state: StepState
+    started_at: int | None = None
+    done_at: int | None = None
+    attempt: int | None = None
+    fence: int | None = None
+    instance: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return the step for programs: it always has every field, and instants are texts."""
+        return {
+            "name": self.name,
+            "state": self.state,
+            "started": _text(self.started_at),
+            "done": _text(self.done_at),
+            "attempt": self.attempt,
+            "fence": self.fence,
+            "instance": self.instance,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TickSteps:
+    """The steps of one tick, in the order of their calls."""
+
+    tick: str
+    steps: tuple[StepView, ...]
+
+    def to_json(self) -> dict[str, object]:
+        return {"tick": self.tick, "steps": [step.to_json() for step in self.steps]}
+
+
+def inspect_steps(tick: str, node: object, path: str) -> TickSteps:
+    """Return the steps of a tick, given the node at this path. A value in its place is shown as one odd step."""
+    try:
+        nodes = children(node, path)
+    except Malformed:
+        return TickSteps(tick, (StepView(f"the node holds {node!r:.40}", "malformed"),))
+    found = (_step_view(to_name(key), node) for key, node in nodes.items())
+    return TickSteps(tick, tuple(sorted(found, key=lambda step: (step.started_at or 0, step.name))))
+
+
+def _step_view(name: str, node: object) -> StepView:
+    try:
+        record = read_step(node)
+    except Malformed:
+        record = None
+    if record is None:
+        return StepView(name, "malformed")
+    return StepView(
+        name,
+        "recorded" if record.is_done else "begun",
+        record.started_at,
+        record.done_at,
+        record.attempt,
+        record.fence,
+        record.instance,
+    )
+
+
+# --- acts
+
+
+def inspect_acts(nodes: dict[str, object], name: str | None = None) -> tuple[Act, ...]:
+    """Return the newest acts, or those on this name, oldest first, with texts that are safe to print."""
+    newest = sorted(nodes)[-KEPT:]
+    acts = (_inspect_act(key, nodes[key]) for key in newest)
+    return tuple(act for act in acts if name in (None, act.name))
+
+
+def _inspect_act(key: str, node: object) -> Act:
+    act = read_act(key, node)
+    why = _plain_or_none(act.why)
+    return replace(act, key=plain(key), act=plain(act.act), name=plain(act.name), who=plain(act.who), why=why)
+
+
+def claimed_user() -> str:
+    """Return who runs this process, as `user@host`. Both are what the machine says: a claim, and no proof."""
+    try:
+        user = getpass.getuser()
+    except (ImportError, KeyError, OSError):
+        user = "unknown"  # a container's user often has no name
+    return f"{user}@{socket.gethostname()}"
+
+
+# --- what the nodes share
+
+
+def children(node: object, path: str) -> dict[str, object]:
+    """Return the children of the node at this path, by name. Raise Malformed if the node has a value instead."""
+    if node is None:
+        return {}
+    if isinstance(node, list):  # the database returns keys that are small numbers as a list
+        return {str(index): child for index, child in enumerate(node) if child is not None}
+    if not isinstance(node, dict):
+        raise Malformed(
+            f"{path} holds {node!r:.40}, but must hold one node for each name: delete it in the Firebase console"
+        )
+    return node
 
 
 def _plain_or_none(text: str | None) -> str | None:

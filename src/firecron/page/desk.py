@@ -1,56 +1,47 @@
-"""The desk: makes the reply to a request of any framework. The shells of the frameworks only pass both on.
+"""The desk: makes the reply to a request to the page, whatever the door that it comes by.
 
     admit   whether the visitor is served at all: the Host, and the gate
     plan    whether the request is one that the page takes: its path, its method, and for a POST what keeps it safe
     do      the reply: it blocks while it reads the database, and a run until its end
 
-Whoever is refused learns nothing about paths, jobs or the database.
+A visitor who is refused learns nothing about paths, jobs or the database.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
 from firecron.base.events import Events
-from firecron.base.redaction import described
-from firecron.base.tracing import trace_of, traced
+from firecron.base.seldom import Seldom, how_often
+from firecron.base.texts import described
 from firecron.errors import FirecronError
-from firecron.page.doing import Doing
-from firecron.page.gates import Admission, Gate
-from firecron.page.messages import PageRequest, Reply, compressed, problem
-from firecron.page.routes import Route, find_route
-from firecron.page.safety import MOST_BODY, foreign_host, foreign_post
-from firecron.page.showing import Showing
-from firecron.page.visitor import Access
+from firecron.page.access import Admission, Gate
+from firecron.page.actions import Doing
+from firecron.page.messages import (
+    Access,
+    Route,
+    compressed,
+    find_route,
+    foreign_host,
+    foreign_post,
+    problem,
+    secured,
+)
+from firecron.page.reads import Showing
 from firecron.triggers.verifier import Denial
+from firecron.web.messages import MOST_BODY, Received, Reply, Request, Work
 
 _WORDS = {401: "unauthorized", 403: "forbidden", 503: "unavailable"}
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A request that the page takes."""
-
-    request: PageRequest
-    route: Route
-    access: Access
-
-    @property
-    def is_long(self) -> bool:
-        """Whether the reply may take as long as a run."""
-        return self.route.act == "run"
-
-    @property
-    def has_body(self) -> bool:
-        return self.route.kind == "act"
-
-
 class Desk:
-    """Serves the requests of one page. `is_local` is true for a page that answers on loopback only."""
+    """Serves the requests of one page. `is_local` is true for a page that answers on loopback only.
+
+    `asked` is called at each request.
+    """
 
     def __init__(
         self,
@@ -58,10 +49,12 @@ class Desk:
         showing: Showing,
         doing: Doing,
         events: Events,
+        seldom: Seldom,
         *,
         read_only: bool,
         open_health: bool,
         is_local: bool = False,
+        asked: Callable[[], object] = lambda: None,
     ) -> None:
         self._gate = gate
         self._showing = showing
@@ -70,21 +63,39 @@ class Desk:
         self._read_only = read_only
         self._open_health = open_health
         self._is_local = is_local
+        self._seldom = seldom
+        self._asked = asked
 
-    def admit(self, request: PageRequest) -> Access | Reply | Awaitable[Access | Reply]:
-        """Return who the visitor is, or the refusal. It is an awaitable if the program's `access` is async."""
+    def receive(self, request: Request) -> Received | Awaitable[Received]:
+        """Return the refusal, or the work. It is an awaitable if the program's `access` is async."""
+        try:
+            self._asked()
+            found = self._admit(request)
+            return self._later(request, found) if isinstance(found, Awaitable) else self._planned(request, found)
+        except Exception as error:
+            return secured(self._broken(error))
+
+    async def _later(self, request: Request, coming: Awaitable[Admission]) -> Received:
+        try:
+            return self._planned(request, await coming)
+        except Exception as error:
+            return secured(self._broken(error))
+
+    def _admit(self, request: Request) -> Admission | Reply | Awaitable[Admission]:
         if self._is_local and (refusal := foreign_host(request)):
             return refusal
         if self._open_health and request.path == "/health":
             return Access("anybody")
-        try:
-            found = self._gate.check(request)
-        except Exception as error:
-            return self._broken(error)
-        return self._later(request, found) if isinstance(found, Awaitable) else self._judged(request, found)
+        return self._gate.check(request)
 
-    def plan(self, request: PageRequest, access: Access) -> Plan | Reply:
-        """Return what the request asks for, or the refusal. Pure."""
+    def _planned(self, request: Request, found: Admission | Reply) -> Received:
+        if isinstance(found, Denial):
+            found = self._denied(request, found)
+        planned = self._plan(request, found) if isinstance(found, Access) else found
+        return secured(planned) if isinstance(planned, Reply) else planned
+
+    def _plan(self, request: Request, access: Access) -> Received:
+        """Return what is to be done, or the refusal. Pure."""
         route = find_route(request.path)
         if route is None:
             return problem(404, "unknown_path", "there is nothing at this path")
@@ -100,51 +111,46 @@ class Desk:
                 return refusal
             if not access.can_act:
                 return problem(403, "forbidden", f"{access.who} may look, and not act")
-        return Plan(request, route, access)
+        return Work(
+            lambda body: secured(self._do(request, route, access, body)),
+            "running" if route.act == "run" else "receiving" if route.kind == "file" else "reading",
+            has_body=route.kind == "act",
+            is_stream=route.kind == "events",
+        )
 
-    def do(self, plan: Plan, body: bytes | None = None) -> Reply:
-        """Return the reply. `body` is None if it was longer than a body may be."""
+    def _do(self, request: Request, route: Route, access: Access, body: bytes | None) -> Reply:
         try:
-            with traced(trace_of(plan.request.headers)):
-                if plan.has_body:
-                    fields = _fields(body)
-                    return fields if isinstance(fields, Reply) else self._doing.act(plan.route, fields, plan.access)
-                can_act = self._can_act(plan.access)
-                reply = self._showing.show(plan.route, plan.request, plan.access, can_act=can_act)
-                return compressed(reply, plan.request.headers.get("accept-encoding", ""))
+            if route.kind == "act":
+                fields = _fields(body)
+                return fields if isinstance(fields, Reply) else self._doing.act(route, fields, access)
+            reply = self._showing.show(route, request, access, can_act=access.can_act and not self._read_only)
+            return compressed(reply, request.headers.get("accept-encoding", ""))
         except Exception as error:
             return self._broken(error)
 
-    def _can_act(self, access: Access) -> bool:
-        return access.can_act and not self._read_only
-
-    async def _later(self, request: PageRequest, coming: Awaitable[Admission]) -> Access | Reply:
-        try:
-            return self._judged(request, await coming)
-        except Exception as error:
-            return self._broken(error)
-
-    def _judged(self, request: PageRequest, found: Admission) -> Access | Reply:
-        if not isinstance(found, Denial):
-            return found
+    def _denied(self, request: Request, denial: Denial) -> Reply:
         # A browser asks without credentials first: that is no attempt.
-        if found.status != 401 or "authorization" in request.headers:
-            detail = "" if found.detail is None else f" ({found.detail})"
-            message = f"A visitor of the page was refused: {found.message}{detail}"
-            self._events.emit("page.denied", "firecron", logging.WARNING, message, status=found.status)
+        is_attempt = denial.status != 401 or "authorization" in request.headers
+        count = self._seldom.count(denial.cause) if is_attempt else None
+        if count is not None:
+            detail = "" if denial.detail is None else f" ({denial.detail})"
+            message = f"A visitor of the page was refused: {denial.message}{detail}{how_often(count)}"
+            self._events.emit("page.denied", "firecron", logging.WARNING, message, status=denial.status, count=count)
         challenge = self._gate.challenge
-        headers = {"WWW-Authenticate": challenge} if found.status == 401 and challenge is not None else {}
-        return problem(found.status, _WORDS[found.status], found.message, headers)
+        headers = {"WWW-Authenticate": challenge} if denial.status == 401 and challenge is not None else {}
+        return problem(denial.status, _WORDS[denial.status], denial.message, headers)
 
     def _broken(self, error: Exception) -> Reply:
-        message = f"A request to the page could not be served: {described(error)}"
-        self._events.emit("page.failed", "firecron", logging.ERROR, message, error)
+        count = self._seldom.count(type(error).__name__)
+        if count is not None:
+            message = f"A request to the page could not be served: {described(error)}{how_often(count)}"
+            self._events.emit("page.failed", "firecron", logging.ERROR, message, error, count=count)
         # An error of firecron's is meant for the visitor. Any other error is a defect, with a text for the log only.
         said = str(error) if isinstance(error, FirecronError) else "the page could not be served; see the log"
         return problem(500, "error", said)
 
 
-def _with_slash(request: PageRequest) -> Reply:
+def _with_slash(request: Request) -> Reply:
     """Redirect from the mount to the page below it, relative to wherever a proxy shows it."""
     last = quote(request.full_path.rpartition("/")[2], safe="")
     query = f"?{request.query}" if request.query else ""

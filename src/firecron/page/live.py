@@ -4,31 +4,46 @@
     live.leave(viewer)
 
 From the first viewer to 30 seconds after the last one the locks' stream is open, and one thread looks: when the stream
-tells of a change, when an entry of the history is about to come, and every five seconds, because a job may be late
+reports a change, when an entry of the history is about to come, and every five seconds, because a job may be late
 although nothing changes. Where there is no stream it looks every three seconds. Renewals are not passed on.
 
 A viewer's first message has everything, the others have the rows that changed. A viewer who takes no messages is left
 behind: its browser comes back, and begins with everything.
+
+Under ASGI a viewer is the response of `/api/events`, as Server-Sent Events. It ends when the viewer leaves, after four
+minutes (Cloud Run cuts a response after five, and the browser comes back by itself), when the viewer takes nothing any
+more, and at once when the process is asked to end. Else the server would wait for it, and with it the stop of the jobs.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
+from types import FrameType
+from typing import Protocol, TypeAlias
+from weakref import WeakSet
 
 from firecron.base.clocks import Timing
 from firecron.base.events import Events
-from firecron.base.forks import tell_after_fork
+from firecron.base.flag import tell_after_fork
 from firecron.base.instants import to_text
-from firecron.base.redaction import described, redacted
+from firecron.base.texts import described, redacted
 from firecron.errors import StoreError
-from firecron.lock.streams import Begin, on_thread
-from firecron.page.board import Board
-from firecron.page.jobs_json import Json, jobs_json
+from firecron.lock.waiting import Begin, on_thread
+from firecron.ops.board import Board
+from firecron.page.messages import HEADERS, problem, secured
+from firecron.page.reads import Json, jobs_json
+from firecron.web.doors import Receive, Send, encoded, send_reply
+
+# --- one look for all viewers
 
 MOST_VIEWERS = 50
 # In milliseconds.
@@ -39,6 +54,7 @@ _TOGETHER = 100.0
 # A look's time, as a part of the time from one to the next.
 _SHARE = 5
 _MOST_WAITING = 100
+_HEADERS = {**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 
 Push = Callable[[bytes | None], object]
 
@@ -66,7 +82,10 @@ class _Told:
 
 
 class Live:
-    """Tells all viewers of one page. Without `begin` there is no thread, and a test calls `look` itself."""
+    """Tells all viewers of one page, by the streams of its door.
+
+    Without `begin` there is no thread, and a test calls `look` itself.
+    """
 
     def __init__(self, board: Board, events: Events, timing: Timing, *, begin: Begin | None = on_thread) -> None:
         self._board = board
@@ -124,6 +143,28 @@ class Live:
         for viewer in list(self._viewers):
             viewer.push(None)
 
+    def serving(self) -> None:
+        """Let the streams end with the process."""
+        end_with_process(self)
+
+    async def stream(self, method: str, receive: Receive, send: Send) -> None:
+        """Send the events until the viewer leaves; in reply to HEAD the headers alone."""
+        headers = encoded(_HEADERS)
+        if method == "HEAD":
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        stream = Stream(send, headers)
+        viewer = self.join(stream.push)
+        if viewer is None:
+            refusal = problem(503, "no_stream", "there are as many streams as there may be")
+            await send_reply(secured(refusal), method, send)
+            return
+        try:
+            await stream.run(viewer, receive)
+        finally:
+            self.leave(viewer)
+
     def after_fork(self) -> None:
         """Begin anew in a forked child: viewers, thread and stream are the parent's."""
         self._changed = threading.Condition()
@@ -147,7 +188,7 @@ class Live:
         gone = sorted(told.rows.keys() - rows.keys())
         others = {name: value for name, value in found.rest().items() if told.rest.get(name) != rest[name]}
         news: Json | None = {**now, "jobs": changed, "gone": gone, **others} if changed or gone or others else None
-        # After an absence all are told everything: nobody knows what was missed.
+        # After an absence all viewers get everything: nobody knows what they have missed.
         self._push("jobs", everything if told.away is not None else news, everything)
         return True
 
@@ -182,7 +223,7 @@ class Live:
                 while self._wait():
                     self._look()
             finally:
-                self._board.unfollow()
+                self._board.unfollow(self._wake)
             with self._changed:
                 if self._is_over or not self._viewers:
                     self._is_running = False
@@ -233,3 +274,127 @@ class Live:
 def _message(event: str, value: Json) -> bytes:
     data = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return f"event: {event}\ndata: {data}\n\n".encode("utf-8", "replace")
+
+
+# --- the response of one viewer
+
+# In seconds.
+LASTS = 240.0
+SILENCE = 15.0
+_GOODBYE = 1.0
+
+
+class Stream:
+    """The response with the events of one viewer."""
+
+    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+        self._send = send
+        self._headers = headers
+        self._loop = asyncio.get_running_loop()
+        self._messages: asyncio.Queue[bytes] = asyncio.Queue()
+        self._is_over = asyncio.Event()
+
+    def push(self, message: bytes | None) -> None:
+        """Send this message, None to end. Any thread may call this, and a signal's handler."""
+        put = self._is_over.set if message is None else partial(self._messages.put_nowait, message)
+        with suppress(RuntimeError):  # the loop was closed, and with it the connection
+            self._loop.call_soon_threadsafe(put)
+
+    async def run(self, viewer: Viewer, receive: Receive) -> None:
+        """Send the messages until the viewer leaves, the stream has lasted long enough, or the process ends."""
+        await self._send({"type": "http.response.start", "status": 200, "headers": self._headers})
+        writing = asyncio.ensure_future(self._write(viewer))
+        leaving = asyncio.ensure_future(_left(receive))
+        ending = asyncio.ensure_future(self._is_over.wait())
+        parts = (writing, leaving, ending)
+        try:
+            await asyncio.wait(parts, timeout=LASTS, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for part in parts:
+                part.cancel()
+            done, _ = await asyncio.wait(parts, timeout=_GOODBYE)
+        if not leaving.done() or leaving.cancelled():
+            # A client that takes nothing must not keep the server from ending.
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_GOODBYE):
+                    await self._send({"type": "http.response.body", "body": b""})
+        for one in done:
+            error = None if one.cancelled() else one.exception()
+            if error is not None and not isinstance(error, OSError):  # which a client that has gone may cause
+                raise error
+
+    async def _write(self, viewer: Viewer) -> None:
+        await self._part(b"retry: 2000\n\n")
+        while True:
+            try:
+                # Not by `wait_for`: until Python 3.12 it loses a cancellation that comes together with a message.
+                async with asyncio.timeout(SILENCE):
+                    message = await self._messages.get()
+                viewer.took()
+            except TimeoutError:
+                message = b": alive\n\n"
+            await self._part(message)
+
+    async def _part(self, body: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+async def _left(receive: Receive) -> None:
+    """Return once the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+# --- the end of this process
+#
+# uvicorn, and others, finish the responses that are open before they tell the application to stop. An application
+# learns nothing of this by ASGI, so the signal's handler is asked: it is called as before, and the streams end. A
+# signal without a handler in Python ends the process by itself.
+#
+# Only the main thread can do this. A server on another thread gets no signals: what stops it also has to end the page.
+
+Handler: TypeAlias = Callable[[int, FrameType | None], object]
+
+_SIGNALS = tuple(signal.Signals[name] for name in ("SIGTERM", "SIGINT") if name in signal.Signals.__members__)
+
+
+class Endable(Protocol):
+    """Something that has to end before the process can."""
+
+    def end(self) -> None:
+        """End at once. Called by a signal's handler, so it must not wait for a lock."""
+
+
+_endable: WeakSet[Endable] = WeakSet()
+
+
+class _Watched:
+    """The handler of a signal, and the handler before it."""
+
+    def __init__(self, before: Handler) -> None:
+        self.before = before
+
+    def __call__(self, number: int, frame: FrameType | None) -> object:
+        for one in list(_endable):
+            one.end()
+        return self.before(number, frame)
+
+
+def end_with_process(one: Endable) -> None:
+    """Call `end` once this process is asked to end, for as long as the thing lives. A second call costs little.
+
+    The server's handlers may come and go, so this is called at each request.
+    """
+    _endable.add(one)
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in _SIGNALS:
+        handler = signal.getsignal(number)
+        if callable(handler) and not isinstance(handler, _Watched) and not _is_pythons(handler):
+            signal.signal(number, _Watched(handler))
+
+
+def _is_pythons(handler: Handler) -> bool:
+    """Return whether a handler is Python's own, or asyncio's: these end the program without waiting for responses."""
+    runner = getattr(handler.func, "__self__", None) if isinstance(handler, partial) else None
+    return handler is signal.default_int_handler or isinstance(runner, asyncio.Runner)

@@ -1,4 +1,14 @@
-"""A request to the page, and its reply, the same for every framework. Pure."""
+"""The requests to the page, and its replies: who asks for what, and what keeps both safe in a browser. Pure.
+
+Others rely on the paths `/`, `/health`, `/api/jobs`, `/api/jobs/<name>`, `/api/events` and the acts below a job.
+
+    403   a POST that another site may have sent
+    415   a POST without JSON: a form of another site can send no JSON
+    421   on loopback, another Host: a name that an attacker's DNS has led here
+
+The page runs no script but its own: the policy allows only its own file, and no text becomes markup. No reply is stored
+by a browser or a proxy.
+"""
 
 from __future__ import annotations
 
@@ -6,44 +16,127 @@ import gzip
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, TypeVar, get_args
+from urllib.parse import urlsplit
 
-from firecron.base.redaction import redacted
-from firecron.page.visitor import Headers, Visitor
+from firecron.base.names import check_name
+from firecron.base.texts import redacted
+from firecron.errors import ConfigurationError
+from firecron.web.messages import Reply, Request
 
-_WORTH_IT = 1_000
-_LEVEL = 4
-_GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))")
+# --- the paths below the mount
+
+Kind: TypeAlias = Literal[
+    "slash", "file", "health", "jobs", "job", "strip", "strips", "instances", "acts", "events", "act"
+]
+Act: TypeAlias = Literal["run", "pause", "resume", "unlock", "cancel"]
+
+ACTS: tuple[Act, ...] = get_args(Act)
+FILES = {"/": "page.html", "/page.js": "page.js", "/page.css": "page.css", "/icon.svg": "icon.svg"}
+_FIXED: dict[str, Kind] = {
+    "": "slash",
+    **dict.fromkeys(FILES, "file"),
+    "/health": "health",
+    "/api/jobs": "jobs",
+    "/api/strips": "strips",
+    "/api/instances": "instances",
+    "/api/acts": "acts",
+    "/api/events": "events",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class PageRequest:
-    """The parts of a request that the page needs.
+class Route:
+    """What a path names. `name` is the job or lock, `act` what is to be done to it; empty where there is none."""
 
-    `path` is the decoded path below the mount; it is empty for the mount without its slash. `full_path` is the path
-    with the mount. `original` is the framework's own request.
+    kind: Kind
+    name: str = ""
+    act: Act | None = None
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods that the path takes."""
+        return ("POST",) if self.kind == "act" else ("GET", "HEAD")
+
+
+def find_route(path: str) -> Route | None:
+    """Return what the path below the mount names; None if it names nothing."""
+    if path in _FIXED:
+        return Route(_FIXED[path])
+    if not path.startswith("/api/jobs/"):
+        return None
+    name, *below = path.removeprefix("/api/jobs/").split("/")
+    try:
+        check_name(name)
+    except ConfigurationError:
+        return None
+    if not below:
+        return Route("job", name)
+    if below == ["strip"]:
+        return Route("strip", name)
+    act = next((act for act in ACTS if below == [act]), None)
+    return None if act is None else Route("act", name, act)
+
+
+# --- the visitor: `access` is called with a `Visitor` and returns an `Access`
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """A request for the page, for the function `access` that decides who is served.
+
+    Args:
+        method: The method, such as `GET`.
+        path: The path below the mount, such as `/api/jobs`.
+        headers: The headers. Upper and lower case are the same in their names.
+        request: The framework's own request: Starlette's or FastAPI's `Request`, Flask's `request`, Django's
+            `HttpRequest`; under ASGI without Starlette the scope.
     """
 
     method: str
     path: str
-    headers: Headers
-    query: str = ""
-    full_path: str = ""
-    scheme: str = "http"
-    original: object = None
+    headers: Mapping[str, str]
+    request: object
 
-    @property
-    def visitor(self) -> Visitor:
-        return Visitor(self.method, self.path, self.headers, self.original)
+    def request_as(self, kind: type[T]) -> T:
+        """Return the framework's own request, of this type, so that a type checker knows it.
+
+        Raise TypeError if it is of another type: then nobody is let in, and the log says so.
+
+        Args:
+            kind: The type, such as Starlette's `Request`.
+        """
+        if not isinstance(self.request, kind):
+            raise TypeError(f"the request is a {type(self.request).__name__}, and no {kind.__name__}")
+        return self.request
+
+
+def visitor_of(request: Request) -> Visitor:
+    """Return the request as `access` gets it."""
+    return Visitor(request.method, request.path, request.headers, request.original)
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """An HTTP response. The shell sends no body in reply to HEAD."""
+class Access:
+    """What a visitor of the page may do: look, and with `can_act` also run, pause, resume, unlock and cancel.
 
-    status: int
-    body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
+    Args:
+        who: The visitor's name, such as an e-mail address. It stands beside what the visitor does.
+        can_act: Whether the visitor may do more than look.
+    """
+
+    who: str
+    can_act: bool = False
+
+
+# --- the replies
+
+_WORTH_IT = 1_000
+_LEVEL = 4
+_GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))")
 
 
 def compressed(reply: Reply, accepted: str) -> Reply:
@@ -64,3 +157,64 @@ def as_json(status: int, body: object, headers: Mapping[str, str] | None = None)
 def problem(status: int, error: str, message: str, headers: Mapping[str, str] | None = None) -> Reply:
     """Return the response that says why something was not done. An error of the database may quote a secret."""
     return as_json(status, {"error": error, "message": redacted(message)}, headers)
+
+
+# --- safety, besides access: headers, the sender of a POST, and the Host
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+# The addresses of a page without a password: those at which a browser may open it.
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_LOOPBACK_HOST = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?", re.IGNORECASE)
+
+
+def secured(reply: Reply) -> Reply:
+    """Return the reply with the headers that every reply has."""
+    return replace(reply, headers={**HEADERS, **reply.headers})
+
+
+def foreign_host(request: Request) -> Reply | None:
+    """Return the refusal of a request to loopback whose Host is another name; None if it is one of loopback's."""
+    if _LOOPBACK_HOST.fullmatch(request.headers.get("host", "")):
+        return None
+    message = "this page is served on loopback only: open it as localhost, 127.0.0.1 or [::1]"
+    return problem(421, "misdirected", message)
+
+
+def foreign_post(request: Request) -> Reply | None:
+    """Return the refusal of a POST that the page has not sent itself; None if it has."""
+    site = request.headers.get("sec-fetch-site")
+    if site != "same-origin" and (site is not None or not _is_own_origin(request)):
+        message = (
+            "the request doesn't come from this page: a program sends the header Sec-Fetch-Site: same-origin, a proxy "
+            "leaves Origin and Host as they are"
+        )
+        return problem(403, "cross_site", message)
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        return problem(415, "not_json", "send JSON, with the header Content-Type: application/json")
+    return None
+
+
+def is_encrypted(request: Request) -> bool:
+    """Return whether the visitor's connection has TLS, as far as the request and the headers of a proxy tell."""
+    forwarded = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+    return "https" in (request.scheme, forwarded)
+
+
+def _is_own_origin(request: Request) -> bool:
+    origin, host = request.headers.get("origin"), request.headers.get("host")
+    if not origin or not host:
+        return False
+    try:
+        return urlsplit(origin).netloc.lower() == host.lower()
+    except ValueError:
+        return False

@@ -4,9 +4,10 @@
                   A write may have been applied.
     Denied        another 4xx: the rules, the credentials, or a database that does not exist.
 
-The store never sends a write twice; the exchanges decide what may be sent again. A status of 200 alone confirms
-nothing, because a network's sign-in page also has it. So the answer to a read must have an ETag, and the answer to a
-write must have an ETag or the value that was written.
+A request whose access token is refused has had no effect, so it is sent again with another token, once. Besides, the
+store never sends a write twice; the exchanges decide what may be sent again. A status of 200 alone confirms nothing,
+because a network's sign-in page also has it. So the answer to a read must have an ETag, and the answer to a write must
+have an ETag or the value that was written.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import json
 import re
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from http.client import HTTP_PORT
 from typing import TypeGuard
 from urllib.parse import quote, urlsplit
 
@@ -24,13 +27,12 @@ import requests
 
 from firecron import __version__
 from firecron.base.clocks import Deadline, Timing
+from firecron.base.instants import to_milliseconds
 from firecron.errors import ConfigurationError, Denied, EmulatorDown, Unavailable
-from firecron.rtdb.connection import NoReply
-from firecron.rtdb.replies import Reply
 from firecron.rtdb.stream import Stream, redirected
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import RefreshingTokens, StaticToken, Tokens, google_fetch
-from firecron.rtdb.transport import Transport
+from firecron.rtdb.transport import NoReply, OpenReply, Reply, Transport
 from firecron.store import NULL_ETAG, ONE_MORE, SERVER_TIME, Node, Snapshot
 
 # How many connections are kept open if the caller doesn't say.
@@ -38,11 +40,6 @@ _CONNECTIONS = 32
 _TO_JSON = json.JSONEncoder(separators=(",", ":"))
 _UNKNOWN_ETAG = "unknown"
 _USER_AGENT = f"firecron/{__version__}"
-# The bounds of RTDB's time, in milliseconds: the years 2020 to 9999.
-_EARLIEST = 1_577_836_800_000
-_LATEST = 253_402_300_799_000
-# The longest pause that a server may ask for: a day, in seconds.
-_LONGEST_REST = 86_400.0
 # RTDB redirects a stream to the server of its database, once.
 _MOST_REDIRECTS = 3
 
@@ -56,9 +53,6 @@ class _Connection:
         except ValueError as error:
             raise ConfigurationError(f"the database URL {target.base_url!r} can't be used: {error}") from error
         self.target = target
-        self.base_url = target.base_url
-        self.shown = target.shown
-        self.is_emulator = target.is_emulator
         self.suffix = target.suffix
         self.joint = "&" if "?" in target.suffix else "?"
         self.tokens: Tokens
@@ -77,6 +71,16 @@ class _Connection:
 
     def revoke(self, header: str) -> None:
         self.revoked = header
+
+    def header_after(self, reply: Reply, header: str, deadline: Deadline) -> str | None:
+        """Return the header to send the request again with; None if the reply is the answer to it.
+
+        A token may expire, or be revoked, on the way of a request. Then this reply refuses the token of the `header`.
+        """
+        if reply.status != HTTPStatus.UNAUTHORIZED or not _ABOUT_TOKENS.search(_error_text(reply)):
+            return None
+        another = self.tokens.instead_of(header, deadline)
+        return None if another == header else another
 
 
 class RtdbStore:
@@ -104,7 +108,7 @@ class RtdbStore:
     @property
     def name(self) -> str:
         connection = self._connection
-        return "RTDB" if connection is None else connection.shown
+        return "RTDB" if connection is None else connection.target.shown
 
     def connect(self) -> None:
         self._connected()
@@ -130,6 +134,14 @@ class RtdbStore:
             raise _stray("a request for its time", now)
         return now
 
+    def date(self, path: str, deadline: Deadline) -> int | None:
+        reply = self._call("GET", path, None, {}, deadline)
+        try:
+            # The second is cut off: in the middle of it the time is known best.
+            return to_milliseconds(parsedate_to_datetime(reply.headers.get("date", ""))) + 500
+        except (TypeError, ValueError, OverflowError):
+            return None  # it has none: the emulator, or a proxy in between
+
     def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
         body = _body(self._call("PATCH", path, values, {}, deadline))
         stored = {key: _child(body, key) for key in values}
@@ -149,25 +161,25 @@ class RtdbStore:
     def watch(self, path: str, deadline: Deadline) -> Stream:
         connection = self._connection or self._connected()
         header = connection.stream_header(deadline)
-        headers = {"Accept": "text/event-stream", "Authorization": header, "User-Agent": _USER_AGENT}
-        transport, host, target = connection.transport, connection.base_url, f"/{quote(path)}{connection.suffix}"
         try:
-            reply = transport.open(target, headers, deadline)
-            for _ in range(_MOST_REDIRECTS):
-                if reply.status != HTTPStatus.TEMPORARY_REDIRECT:
-                    break
-                reply.close()
-                host, target = redirected(connection.target, f"{host}{target}", reply.headers.get("location", ""))
-                reply = Transport(host, 1).open(target, headers, deadline)
-            if reply.status != HTTPStatus.OK or not _is_stream(reply.headers):
-                whole = reply.whole()
-                _check(whole, connection.tokens)
-                raise _stray("a request for a stream", whole.content)
+            reply, refusal = self._open(connection, path, header, deadline)
+            if refusal is not None and (another := connection.header_after(refusal, header, deadline)) is not None:
+                header = another
+                reply, refusal = self._open(connection, path, header, deadline)
         except NoReply as error:
             raise _unreachable(connection, error) from error
+        if refusal is not None:
+            _check(refusal, connection)
+            raise _stray("a request for a stream", refusal.content)
         stream = Stream(reply, self._timing, lambda: connection.revoke(header))
         stream.begin()
         return stream
+
+    def rest(self) -> None:
+        """Close the sockets that no request uses. The next request opens one."""
+        connection = self._connection
+        if connection is not None:
+            connection.transport.rest()
 
     def close(self) -> None:
         """Close all connections. The next request opens new ones."""
@@ -195,7 +207,7 @@ class RtdbStore:
     ) -> Reply:
         connection = self._connection or self._connected()
         target = f"/{quote(path)}{connection.suffix}{query and connection.joint + query}"
-        headers["Authorization"] = connection.tokens.header(deadline)
+        headers["Authorization"] = header = connection.tokens.header(deadline)
         headers["User-Agent"] = _USER_AGENT
         body = None
         if node is not None:
@@ -203,42 +215,42 @@ class RtdbStore:
             body = _TO_JSON.encode(node).encode()
         try:
             reply = connection.transport.send(method, target, headers, body, deadline)
+            if (another := connection.header_after(reply, header, deadline)) is not None:
+                headers["Authorization"] = another
+                reply = connection.transport.send(method, target, headers, body, deadline)
         except NoReply as error:
             raise _unreachable(connection, error) from error
-        _check(reply, connection.tokens)
+        _check(reply, connection)
         return reply
 
+    def _open(
+        self, connection: _Connection, path: str, header: str, deadline: Deadline
+    ) -> tuple[OpenReply, Reply | None]:
+        """Return the reply to a request for a stream, and the whole of it if it is no stream. Raise NoReply."""
+        headers = {"Accept": "text/event-stream", "Authorization": header, "User-Agent": _USER_AGENT}
+        host, target = connection.target.base_url, f"/{quote(path)}{connection.suffix}"
+        reply = connection.transport.open(target, headers, deadline)
+        for _ in range(_MOST_REDIRECTS):
+            if reply.status != HTTPStatus.TEMPORARY_REDIRECT:
+                break
+            reply.close()
+            host, target = redirected(connection.target, f"{host}{target}", reply.headers.get("location", ""))
+            reply = Transport(host, 1).open(target, headers, deadline)
+        return reply, None if reply.status == HTTPStatus.OK and _is_stream(reply.headers) else reply.whole()
 
-def _is_stream(headers: Mapping[str, str]) -> bool:
-    return headers.get("content-type", "").partition(";")[0].strip().lower() == "text/event-stream"
+
+# --- answers
 
 
 def _unreachable(connection: _Connection, error: NoReply) -> Unavailable:
-    if connection.is_emulator and isinstance(error.cause, ConnectionRefusedError):
-        port = urlsplit(connection.base_url).port
+    url = connection.target.base_url
+    if connection.target.is_emulator and isinstance(error.cause, ConnectionRefusedError):
+        # A URL may leave out the port of its scheme, and an emulator listens on any.
+        port = urlsplit(url).port or HTTP_PORT
         return EmulatorDown(
-            f"no emulator listens at {connection.base_url}: start it (firecron emulator --port {port}), "
-            "or name another database"
+            f"no emulator listens at {url}: start it (firecron emulator --port {port}), or name another database"
         )
-    return Unavailable(f"RTDB can't be reached at {connection.base_url}: {error}")
-
-
-def _check(reply: Reply, tokens: Tokens) -> None:
-    status = reply.status
-    if status in (HTTPStatus.OK, HTTPStatus.PRECONDITION_FAILED):
-        return
-    text = _error_text(reply)
-    if status == HTTPStatus.UNAUTHORIZED:
-        tokens.rejected()
-    if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS) or not 400 <= status < 500:
-        # After a 5xx the write may have been applied. The next read has to find out, even if the server asks for a
-        # pause, so only a 429 passes the pause on.
-        asked = _retry_after(reply) if status == HTTPStatus.TOO_MANY_REQUESTS else None
-        raise Unavailable(f"RTDB answered {status}: {text}", retry_after=asked)
-    remedy = _REMEDIES.get(status, _REMEDY)
-    if status == HTTPStatus.UNAUTHORIZED and _ABOUT_TOKENS.search(text):
-        remedy = _REMEDY_OF_TOKEN
-    raise Denied(f"RTDB answered {status}: {text.rstrip('.')}. {remedy}")
+    return Unavailable(f"RTDB can't be reached at {url}: {error}")
 
 
 # A 401 has two meanings: the token is not accepted, or the rules refuse the request ("Permission denied").
@@ -247,6 +259,10 @@ _REMEDY_OF_TOKEN = (
     "RTDB does not accept the access token: check that the credentials belong to the database's project, and that the "
     "service account has the role Firebase Realtime Database Admin."
 )
+_REMEDY_OF_USER = (
+    "Check the security rules of the database, which see {} here: FIRECRON_UID, or the app's "
+    "databaseAuthVariableOverride, names the user."
+)
 _REMEDY = "Check the databaseURL and the request's path."
 _REMEDIES = {
     401: "Check the security rules of the database, and the service account's role (Firebase Realtime Database Admin).",
@@ -254,6 +270,52 @@ _REMEDIES = {
     404: "Check the databaseURL: there is no such database, or it is in another region.",
     423: "The database is locked or disabled: look at it in the Firebase console.",
 }
+
+
+def _check(reply: Reply, connection: _Connection) -> None:
+    status = reply.status
+    if status in (HTTPStatus.OK, HTTPStatus.PRECONDITION_FAILED):
+        return
+    text = _error_text(reply)
+    if status == HTTPStatus.UNAUTHORIZED:
+        connection.tokens.rejected()
+    if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS) or not 400 <= status < 500:
+        # After a 5xx the write may have been applied. The next read has to find out, even if the server asks for a
+        # pause, so only a 429 passes the pause on.
+        asked = _retry_after(reply) if status == HTTPStatus.TOO_MANY_REQUESTS else None
+        raise Unavailable(f"RTDB answered {status}: {text}", retry_after=asked)
+    remedy = _REMEDIES.get(status, _REMEDY)
+    if status == HTTPStatus.UNAUTHORIZED:
+        if _ABOUT_TOKENS.search(text):
+            remedy = _REMEDY_OF_TOKEN
+        elif not connection.target.is_administrator:
+            remedy = _REMEDY_OF_USER.format(connection.target.user)
+    raise Denied(f"RTDB answered {status}: {text.rstrip('.')}. {remedy}")
+
+
+def _error_text(reply: Reply) -> str:
+    try:
+        body = json.loads(reply.content)
+    except (ValueError, RecursionError):
+        body = None  # it is not RTDB's: the reply's status says what is known
+    text = body.get("error") if isinstance(body, dict) else None
+    return str(text).strip() if text else reply.reason or "no reason given"
+
+
+# The longest pause that a server may ask for: a day, in seconds.
+_LONGEST_REST = 86_400.0
+
+
+def _retry_after(reply: Reply) -> float | None:
+    text = reply.headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return min(float(text), _LONGEST_REST)
+    try:
+        until, at = parsedate_to_datetime(text), parsedate_to_datetime(reply.headers.get("date", ""))
+        # Both instants are on the server's clock, so this machine's clock doesn't matter.
+        return min(max(0.0, (until - at).total_seconds()), _LONGEST_REST)
+    except (ValueError, TypeError, OverflowError):
+        return None  # it has none, or none that makes sense
 
 
 def _snapshot(reply: Reply) -> Snapshot:
@@ -271,10 +333,19 @@ def _body(reply: Reply) -> object:
     return body
 
 
+def _is_stream(headers: Mapping[str, str]) -> bool:
+    return headers.get("content-type", "").partition(";")[0].strip().lower() == "text/event-stream"
+
+
 def _stray(was: str, answer: object) -> Unavailable:
     return Unavailable(
         f"RTDB answered {answer!r:.80} to {was}, but it never does that: is a proxy or a sign-in page in between?"
     )
+
+
+# The bounds of RTDB's time, in milliseconds: the years 2020 to 9999.
+_EARLIEST = 1_577_836_800_000
+_LATEST = 253_402_300_799_000
 
 
 def _is_time(value: object) -> TypeGuard[int]:
@@ -297,26 +368,24 @@ def _is_echo(answered: object, sent: object) -> bool:
     if isinstance(sent, dict) and sent != ONE_MORE:
         children = answered if isinstance(answered, dict) else {}
         return all(_is_echo(children.get(key), child) for key, child in sent.items())
-    # RTDB may leave out what is empty, at any depth. The number that an increment makes is told or not.
+    # RTDB may leave out what is empty, at any depth. The number that an increment makes may be there or not.
     return isinstance(sent, dict | list) or answered == sent
 
 
-def _error_text(reply: Reply) -> str:
-    try:
-        body = json.loads(reply.content)
-    except (ValueError, RecursionError):
-        body = None  # it is not RTDB's: the reply's status says what is known
-    text = body.get("error") if isinstance(body, dict) else None
-    return str(text).strip() if text else reply.reason or "no reason given"
+# --- a request without credentials
 
 
-def _retry_after(reply: Reply) -> float | None:
-    text = reply.headers.get("retry-after", "").strip()
-    if text.isascii() and text.isdigit():
-        return min(float(text), _LONGEST_REST)
-    try:
-        until, at = parsedate_to_datetime(text), parsedate_to_datetime(reply.headers.get("date", ""))
-        # Both instants are on the server's clock, so this machine's clock doesn't matter.
-        return min(max(0.0, (until - at).total_seconds()), _LONGEST_REST)
-    except (ValueError, TypeError, OverflowError):
-        return None  # it has none, or none that makes sense
+def may_read(target: Target, path: str, deadline: Deadline) -> bool:
+    """Return whether anyone may read the path without credentials. Raise Unavailable if RTDB does not tell."""
+    namespace = f"&ns={quote(target.parameters['ns'], safe='')}" if "ns" in target.parameters else ""
+    asked = f"/{quote(path)}.json?shallow=true{namespace}"
+    with closing(Transport(target.base_url, 1)) as transport:
+        try:
+            reply = transport.send("GET", asked, {"Accept": "application/json"}, None, deadline)
+        except NoReply as error:
+            raise Unavailable(f"RTDB can't be reached at {target.base_url}: {error}") from error
+    if reply.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return False
+    if reply.status != HTTPStatus.OK:
+        raise Unavailable(f"RTDB answered {reply.status} to a request without credentials")
+    return True

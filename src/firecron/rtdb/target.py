@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, parse_qs, quote, urlsplit
 
 from firecron.base.events import Events
-from firecron.base.redaction import redacted
+from firecron.base.texts import redacted
 from firecron.errors import ConfigurationError
 from firecron.rtdb.tokens import Credential
-from firecron.settings import EMULATOR_HOST
+from firecron.settings import EMULATOR_HOST, unused_part
 
 if TYPE_CHECKING:
     import firebase_admin
@@ -66,9 +66,13 @@ class Target:
         return None if self.is_emulator or host.endswith(FIREBASES) else host
 
     @property
+    def is_administrator(self) -> bool:
+        return _OVERRIDE not in self.parameters
+
+    @property
     def user(self) -> str:
         """The user that the security rules see, for people."""
-        if _OVERRIDE not in self.parameters:
+        if self.is_administrator:
             return "an administrator"
         override: object = json.loads(self.parameters[_OVERRIDE])
         uid = override.get("uid") if isinstance(override, dict) else None
@@ -96,8 +100,9 @@ def find_target(
     """
     emulator_host = environment.get(EMULATOR_HOST)
     if emulator_host and not _is_host(emulator_host):
+        value = "" if "@" in emulator_host else f"={emulator_host!r}"  # it may have a password before the @
         raise ConfigurationError(
-            f"{EMULATOR_HOST}={emulator_host!r} must look like host:port, without a scheme; "
+            f"{EMULATOR_HOST}{value} must look like host:port, such as 127.0.0.1:9000, without a scheme; "
             "an IPv6 address has brackets: [::1]:9000"
         )
     app = app or _app()
@@ -110,26 +115,35 @@ def find_target(
         )
     parts = _parts(url)
     override = _auth_override(app, uid)
+    namespace = parse_qs(parts.query).get("ns", [""])[0]
     if parts.scheme == "http":
-        namespace = parse_qs(parts.query).get("ns", [""])[0]
         if not namespace:
             raise ConfigurationError(
                 f"the database URL {redacted(url)!r} is that of an emulator, so it must name a database: add ?ns=<name>"
             )
         return Target(f"http://{parts.netloc}", {"ns": namespace, **override}, None)
+    name = parts.netloc.split(".")[0]
+    if namespace not in ("", name):
+        # firebase-admin passes over `ns` here, also with an emulator.
+        raise ConfigurationError(
+            f"the database URL {redacted(url)!r} names two databases, {name!r} by its host, and {namespace!r} by ns: "
+            f"remove the ns, or name an emulator's database by http://HOST:PORT?ns={namespace}"
+        )
     if emulator_host:
-        return Target(f"http://{emulator_host}", {"ns": parts.netloc.split(".")[0], **override}, None)
+        return Target(f"http://{emulator_host}", {"ns": name, **override}, None)
     found = app
     return Target(f"https://{parts.netloc}", override, lambda: _credential(found))
 
 
 def _is_host(text: str) -> bool:
     found = _HOST.fullmatch(text)
-    return found is not None and int(found["port"] or 1) in range(1, 65_536)
+    return found is not None and int(found["port"] or 0) in range(1, 65_536)
 
 
 def _parts(url: str) -> SplitResult:
     """Return a database's URL in parts. Raise ConfigurationError, which says how the URL should look."""
+    if (problem := unused_part(url)) is not None:
+        raise ConfigurationError(f"the database URL can't be used: {problem}")
     named = f"the database URL {redacted(url)!r}"
     try:
         parts = urlsplit(url)
@@ -139,6 +153,8 @@ def _parts(url: str) -> SplitResult:
         raise ConfigurationError(f"{named} can't be used: {error}") from error
     if host is None or parts.scheme not in ("https", "http"):
         raise ConfigurationError(f"{named} must look like https://<name>.firebaseio.com")
+    if not _HOST.fullmatch(parts.netloc):
+        raise ConfigurationError(f"{named} can't be used: its host is none")
     if host == _CONSOLE:
         raise ConfigurationError(
             f"{named} is a page of the Firebase console: use the database's own URL, which the page shows above the "
@@ -146,7 +162,7 @@ def _parts(url: str) -> SplitResult:
         )
     if parts.path.strip("/"):
         raise ConfigurationError(
-            f"{named} has a path: give {parts.scheme}://{parts.netloc.rpartition('@')[2]} alone; for nodes below a "
+            f"{named} has a path: give {parts.scheme}://{parts.netloc} alone; for nodes below a "
             f"path, set FIRECRON_PREFIX={parts.path.strip('/')}"
         )
     if parts.scheme == "http" and host.endswith(FIREBASES):
@@ -166,7 +182,10 @@ def _app() -> firebase_admin.App:
         # Without options it reads FIREBASE_CONFIG, which may contain an override that must not get lost.
         return firebase_admin.initialize_app(name=APP_NAME)
     except ValueError as error:
-        raise ConfigurationError(f"FIREBASE_CONFIG can't be used: {error}") from error
+        # The SDK's text quotes the whole configuration if it is no JSON, and so the traceback has no such error either.
+        cause = error.__context__
+        why = f"it is not valid json: {cause}" if isinstance(cause, json.JSONDecodeError) else error
+        raise ConfigurationError(f"FIREBASE_CONFIG can't be used: {why}") from None
 
 
 def warn_of_host(events: Events, target: Target) -> None:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from firecron.base.clocks import Deadline, Timing
 from firecron.errors import NoCredentials, StoreError, Unavailable
-from firecron.rtdb.causes import find_cause, in_words, named
+from firecron.rtdb.transport import find_cause, in_words, named
 
 _FALLBACK_LIFE = 3_600_000.0
 _REJECTED_AGAIN = 300_000.0
@@ -38,6 +38,8 @@ class Tokens(Protocol):
 
     def another(self, revoked: str, deadline: Deadline) -> str: ...
 
+    def instead_of(self, refused: str, deadline: Deadline) -> str: ...
+
 
 class StaticToken:
     """The emulator's token: the token `owner` is an administrator's."""
@@ -49,6 +51,9 @@ class StaticToken:
         """Do nothing: there is no other token."""
 
     def another(self, revoked: str, deadline: Deadline) -> str:
+        return self.header(deadline)
+
+    def instead_of(self, refused: str, deadline: Deadline) -> str:
         return self.header(deadline)
 
 
@@ -64,7 +69,12 @@ class RefreshingTokens:
         self._fetch = fetch
         self._timing = timing
         self._credential: Credential | None = None
-        self._forget()
+        self._changed = threading.Condition()
+        self._refreshing = False
+        self._failure: StoreError | None = None
+        # Before the first token comes, the token counts as expired.
+        self._value = ""
+        self._fetched_at = self._renew_at = self._good_until = float("-inf")
 
     def header(self, deadline: Deadline) -> str:
         """Return the header's value.
@@ -90,9 +100,8 @@ class RefreshingTokens:
         start one refresh after another.
         """
         with self._changed:
-            now = self._timing.mono()
-            if now - self._fetched_at > _REJECTED_AGAIN:
-                self._renew_at = now
+            if not self._is_new():
+                self._renew_at = self._timing.mono()
 
     def another(self, revoked: str, deadline: Deadline) -> str:
         """Return the header's value for a caller whose header was `revoked`: after a refresh, unless it is another one.
@@ -107,18 +116,19 @@ class RefreshingTokens:
                     return self._value
         return self.header(deadline)
 
-    def after_fork(self) -> None:
-        """Drop the parent's tokens in a forked child, where the refreshing thread doesn't exist."""
-        self._credential = None
-        self._forget()
+    def instead_of(self, refused: str, deadline: Deadline) -> str:
+        """Return the header's value for a caller whose token RTDB has refused: the same one, if the token is new.
 
-    def _forget(self) -> None:
-        self._changed = threading.Condition()
-        self._refreshing = False
-        self._failure: StoreError | None = None
-        # Before the first token comes, the token counts as expired.
-        self._value = ""
-        self._fetched_at = self._renew_at = self._good_until = float("-inf")
+        Raises as `header` does.
+        """
+        with self._changed:
+            if self._value == refused and self._is_new():
+                return refused
+        return self.another(refused, deadline)
+
+    def _is_new(self) -> bool:
+        """Return whether the token was fetched so shortly ago that the next one would be refused as well."""
+        return self._timing.mono() - self._fetched_at <= _REJECTED_AGAIN
 
     def _wait(self, deadline: Deadline) -> None:
         """Wait for the end of a refresh. Called under the lock."""
@@ -186,6 +196,8 @@ def _told_apart(error: Exception) -> StoreError:
 
     said = in_words(error).rstrip(".") or type(error).__name__
     if isinstance(error, DefaultCredentialsError):
+        # What follows is about the same as the remedy below, and longer.
+        said = said.partition(". To set up ")[0]
         return NoCredentials(
             f"there are no Google credentials: {said}. Run 'gcloud auth application-default login', or set "
             "GOOGLE_APPLICATION_CREDENTIALS to the path of a key's file; on Cloud Run, check the service account"

@@ -1,8 +1,15 @@
 """HTTP with a deadline: a call to one host ends in time, whatever the server does.
 
+The libraries limit each socket operation, so a server that sends one byte now and then could keep a caller for hours.
+Here every read of a connection gets what is left of the call's deadline. So does making the connection, including name
+resolution. A reply without an end, a stream, is read until a deadline that its reader may move.
+
 `requests` reads the environment's settings for proxies and certificates. `urllib3` makes the connections and keeps them
-in a pool. A call then uses a connection of the pool directly (`connection`): what `requests` and `urllib3` do around a
-call costs more CPU than the call itself.
+in a pool. A call then uses a connection of the pool directly: what `requests` and `urllib3` do around a call costs more
+CPU than the call itself. So does `http.client`, which reads headers with the parser for e-mail. Replies to a database's
+client need little of that: a header is one line, and only its first value counts. The sizes of lines and the number of
+headers are limited as in `http.client`. The size of a body is limited by the deadline alone, unless the caller says how
+much of it to keep.
 
 Nothing is retried and no redirect is followed: a transport can't decide whether a write may be sent again.
 
@@ -13,9 +20,18 @@ up the connection of the next write.
 
 from __future__ import annotations
 
+import re
+import socket
+import ssl
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import BadStatusLine, HTTPException, IncompleteRead, LineTooLong, RemoteDisconnected
+from queue import Empty
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -23,15 +39,383 @@ import requests
 from requests.adapters import HTTPAdapter
 from requests.utils import select_proxy
 from urllib3 import ProxyManager
-from urllib3.connection import HTTPSConnection
+from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import ConnectTimeoutError, HTTPError
 
 from firecron.base.clocks import Deadline
-from firecron.base.redaction import redacted
+from firecron.base.texts import redacted
 from firecron.errors import ConfigurationError
-from firecron.rtdb.causes import find_cause
-from firecron.rtdb.connection import FAILURES, NoReply, OpenReply, PlainConnection, TlsConnection
-from firecron.rtdb.replies import Reply, left
+
+# --- failures
+
+
+class DeadlineExceeded(TimeoutError):
+    """The call's deadline has passed."""
+
+
+def left(deadline: Deadline) -> float:
+    """Return the seconds that are left. Raise DeadlineExceeded if there are none."""
+    seconds = deadline.remaining()
+    if seconds <= 0:
+        raise DeadlineExceeded("the deadline has passed")
+    return seconds
+
+
+class NoReply(Exception):
+    """No whole reply came before the deadline. The server may have read the request.
+
+    The text of the exception names the `cause`.
+    """
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(named(cause))
+        self.cause = cause
+
+
+# Raised by urllib3, by the reading of a reply, and by the socket; DeadlineExceeded is an OSError.
+FAILURES = (HTTPError, HTTPException, OSError)
+
+
+def find_cause(error: BaseException, handled: BaseException | None = None) -> BaseException:
+    """Return the innermost cause of an error.
+
+    `handled` is the exception that the caller was handling before. It is not a cause of this error.
+    """
+    cause = error
+    while (inner := cause.__cause__ or cause.__context__) is not None and inner is not handled:
+        cause = inner
+    return cause
+
+
+def in_words(error: BaseException) -> str:
+    """Return the text of an exception. If it has several arguments, return the text of the first one."""
+    first = error.args[0] if error.args else None
+    if isinstance(first, BaseException):
+        return in_words(first)
+    return str(first) if error.args and str(error) == str(error.args) else str(error)
+
+
+def named(error: BaseException) -> str:
+    """Return the class name of an exception, and its text if it has one."""
+    return f"{type(error).__name__}: {said}" if (said := in_words(error)) else type(error).__name__
+
+
+# --- replies
+#
+# A reply is returned whole, or an exception of `http.client` or of the socket is raised.
+
+PIECE = 65_536
+_LONGEST_LINE = 65_536
+_MOST_HEADERS = 100
+_STATUS_LINE = re.compile(r"HTTP/1\.([0-9]) +([1-9][0-9]{2})(?: (.*))?")
+_CHUNK = re.compile(r"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?")
+_LENGTH = re.compile("[0-9]{1,18}")
+_WITHOUT_BODY = (HTTPStatus.SWITCHING_PROTOCOLS, HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole reply. The names of its `headers` are in lower case. After some replies the connection `is_over`."""
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    content: bytes
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What comes before the body of a reply. The names of its `headers` are in lower case."""
+
+    minor: int
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+
+    @property
+    def is_chunked(self) -> bool:
+        return self.headers.get("transfer-encoding", "").lower() == "chunked"
+
+    @property
+    def is_framed(self) -> bool:
+        """Whether the body's end can be seen, and not only the end of the connection."""
+        return self.status in _WITHOUT_BODY or self.is_chunked or "content-length" in self.headers
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the server keeps the connection for another request."""
+        connection = self.headers.get("connection", "").lower()
+        return "close" not in connection and (self.minor > 0 or "keep-alive" in connection)
+
+
+def read_reply(sock: socket.socket, deadline: Deadline, most: int | None = None) -> Reply:
+    """Read the reply to a request that has been sent. The request is not a HEAD.
+
+    A body of more than `most` bytes is cut there. What is left of it is not read, and the connection is over.
+    """
+    stream = _Stream(sock, deadline)
+    head = _read_head(stream)
+    content, is_cut = bytearray(), False
+    for piece in _pieces(stream, head):
+        content += piece
+        is_cut = most is not None and len(content) > most
+        if is_cut:
+            break
+    # Nothing was asked for that could follow, so bytes that follow must not be taken for the next reply.
+    is_over = is_cut or not (head.is_framed and head.is_kept) or stream.has_more
+    return Reply(head.status, head.reason, head.headers, bytes(content[:most] if is_cut else content), is_over=is_over)
+
+
+def _read_head(stream: _Stream) -> Head:
+    while True:
+        minor, status, reason = _read_status(stream)
+        headers = _read_headers(stream)
+        if not HTTPStatus.CONTINUE <= status < HTTPStatus.OK or status == HTTPStatus.SWITCHING_PROTOCOLS:
+            return Head(minor, status, reason, headers)
+
+
+def _pieces(stream: _Stream, head: Head) -> Iterator[bytes]:
+    """Read the body. Each piece is returned as soon as it comes."""
+    if head.status in _WITHOUT_BODY:
+        return
+    if head.is_chunked:
+        yield from _chunks(stream)
+    elif (length := head.headers.get("content-length")) is not None:
+        if not _LENGTH.fullmatch(length):
+            raise HTTPException(f"the reply has the Content-Length {length!r:.40}")
+        yield from _sized(stream, int(length))
+    else:
+        while piece := stream.next():
+            yield piece
+
+
+def _read_status(stream: _Stream) -> tuple[int, int, str]:
+    """Return the minor version, the status and the reason."""
+    line = stream.first_line()
+    found = _STATUS_LINE.fullmatch(line)
+    if found is None:
+        raise BadStatusLine(line)
+    return int(found[1]), int(found[2]), (found[3] or "").strip()
+
+
+def _read_headers(stream: _Stream) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for _ in range(_MOST_HEADERS + 1):
+        line = stream.line("header line")
+        if not line:
+            return headers
+        name, _, value = line.partition(":")
+        headers.setdefault(name.lower(), value.strip(" \t"))
+    raise HTTPException(f"got more than {_MOST_HEADERS} headers")
+
+
+def _chunks(stream: _Stream) -> Iterator[bytes]:
+    while True:
+        line = stream.line("chunk size")
+        found = _CHUNK.fullmatch(line)
+        if found is None:
+            raise HTTPException(f"the reply has a chunk of the size {line!r:.40}")
+        size = int(found[1], 16)
+        if not size:
+            break
+        yield from _sized(stream, size)
+        if stream.line("chunk"):
+            raise HTTPException("the reply has a chunk that is longer than its size")
+    while stream.line("trailer line"):
+        pass
+
+
+def _sized(stream: _Stream, size: int) -> Iterator[bytes]:
+    while size:
+        piece = stream.next(size)
+        if not piece:
+            raise IncompleteRead(b"", size)
+        size -= len(piece)
+        yield piece
+
+
+class _Stream:
+    """What has come over a socket and is not taken yet. Each wait for more is as long as the deadline allows."""
+
+    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
+        self._sock = sock
+        self._deadline = deadline
+        self._buffer = bytearray()
+
+    @property
+    def has_more(self) -> bool:
+        return bool(self._buffer)
+
+    def first_line(self) -> str:
+        """Take the next line. The connection may also end before it."""
+        if not self._buffer and not self._receive():
+            raise RemoteDisconnected("Remote end closed connection without response")
+        return self.line("status line")
+
+    def line(self, what: str) -> str:
+        """Take the next line, without its end. A line that is too long is called `what`."""
+        while (end := self._buffer.find(b"\n")) < 0:
+            if len(self._buffer) > _LONGEST_LINE:
+                raise LineTooLong(what)
+            if not self._receive():
+                raise IncompleteRead(bytes(self._buffer))
+        line = self._buffer[:end].decode("latin-1").removesuffix("\r")
+        del self._buffer[: end + 1]
+        return line
+
+    def next(self, most: int | None = None) -> bytes:
+        """Take what has come, of `most` bytes at most; wait if nothing has. Nothing means the end of the connection."""
+        if not self._buffer:
+            self._receive()
+        taken = bytes(self._buffer[:most])
+        del self._buffer[:most]
+        return taken
+
+    def _receive(self) -> bool:
+        """Wait for more. Return False if the connection has ended."""
+        self._sock.settimeout(left(self._deadline))
+        piece = self._sock.recv(PIECE)
+        self._buffer += piece
+        return bool(piece)
+
+
+# --- connections
+
+# A part of Python's error for a thread that is started while the interpreter ends.
+_ENDING = "interpreter shutdown"
+
+
+class OpenReply:
+    """A reply whose body has no end of its own. It may be read until `limit`, which its reader may move.
+
+    `shut` is for any thread, everything else for the thread that reads.
+    """
+
+    def __init__(self, connection: PlainConnection, sock: socket.socket, limit: Deadline) -> None:
+        self.limit = limit
+        self._connection = connection
+        self._sock = sock
+        stream = _Stream(sock, limit)
+        head = _read_head(stream)
+        self._pieces = _pieces(stream, head)
+        self.status, self.reason, self.headers = head.status, head.reason, head.headers
+
+    def read(self) -> bytes:
+        """Wait for more of the body and return it; nothing at its end. Raises NoReply."""
+        handled = sys.exc_info()[1]
+        try:
+            return next(self._pieces, b"")
+        except FAILURES as error:
+            raise NoReply(find_cause(error, handled)) from error
+
+    def whole(self) -> Reply:
+        """Read the body to its end, and close the connection. Raises NoReply."""
+        content = b""
+        try:
+            while piece := self.read():
+                content += piece
+        finally:
+            self.close()
+        return Reply(self.status, self.reason, self.headers, content, is_over=True)
+
+    def shut(self) -> None:
+        """End a `read` that waits, and every later one. The connection is still to be closed."""
+        # A socket's own method: that of a TLS socket would take the state away that a read is using.
+        with suppress(OSError):  # it is closed already
+            socket.socket.shutdown(getattr(self._sock, "socket", self._sock), socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class PlainConnection(HTTPConnection):
+    """A connection for one call at a time. `deadline` is the deadline of the current call."""
+
+    deadline: Deadline
+
+    def exchange(self, request: bytes, most: int | None) -> Reply:
+        """Send a request, and read its reply: to its end, or `most` bytes of its body."""
+        reply = read_reply(self._send(request), self.deadline, most)
+        if reply.is_over:
+            self.close()
+        return reply
+
+    def open(self, request: bytes) -> OpenReply:
+        """Send a request, and return its reply without the body."""
+        return OpenReply(self, self._send(request), self.deadline.within(left(self.deadline)))
+
+    def _send(self, request: bytes) -> socket.socket:
+        sock = self.sock
+        assert sock is not None, "it is connected"
+        sock.settimeout(left(self.deadline))
+        with suppress(BrokenPipeError, ConnectionResetError):
+            sock.sendall(request)  # a server that stops reading may have sent its reply before
+        return sock
+
+    def connect(self) -> None:
+        """Connect on a thread of its own, because the calls that connect, above all DNS, have no reliable deadline.
+
+        That thread connects a copy of this connection, so that it may go on after its caller has left.
+        """
+        made = copy(self)
+        failures: list[BaseException] = []
+        done = threading.Event()
+        # Taken by the thread when it is done, or by the caller that leaves: by whichever is first. The second of them
+        # closes what was made.
+        first = threading.Lock()
+
+        def work() -> None:
+            try:
+                super(PlainConnection, made).connect()
+            except BaseException as error:
+                failures.append(error)
+            if first.acquire(blocking=False):
+                done.set()
+            else:
+                made.close()
+
+        try:
+            if not self._begin(work):
+                super().connect()
+                return
+            if not done.wait(left(self.deadline)):
+                raise ConnectTimeoutError(self, "no connection within the deadline")
+            if failures:
+                raise failures[0]
+            vars(self).update(vars(made))
+        except BaseException:
+            if not first.acquire(blocking=False):
+                made.close()
+            raise
+
+    def _begin(self, work: Callable[[], None]) -> bool:
+        """Start a thread that connects. Return False where the caller has to connect."""
+        try:
+            threading.Thread(target=work, name="firecron-connect", daemon=True).start()
+        except RuntimeError as error:
+            if _ENDING not in str(error):
+                # No thread can be started, for want of memory. Nothing was sent.
+                raise ConnectTimeoutError(self, str(error)) from error
+            # From Python 3.12 on no thread can start while `atexit` runs, but a stop releases locks there. So the
+            # connection is made by the caller. The socket's timeout is the deadline; only name resolution may take
+            # longer.
+            return False
+        return True
+
+
+class TlsConnection(PlainConnection, HTTPSConnection):
+    """A connection over TLS."""
+
+    def connect(self) -> None:
+        super().connect()
+        if isinstance(self.sock, ssl.SSLSocket):
+            # Else an end without TLS's own, which anybody on the way can make, would be the end of a body.
+            self.sock.suppress_ragged_eofs = False  # type: ignore[attr-defined]  # typeshed does not know it
+
+
+# --- calls
 
 
 class _Needs(threading.local):
@@ -100,6 +484,10 @@ class Transport:
             raise NoReply(ValueError("a line break in a header would begin another header"))
         return head.encode("latin-1") + (body or b"")
 
+    def rest(self) -> None:
+        """Close the connections that no call uses. A later call makes one."""
+        self._pool.rest()
+
     def close(self) -> None:
         """Close the connections. A call that is under way keeps its own until it ends; a later call raises NoReply."""
         self._pool.close()
@@ -110,8 +498,14 @@ class _PlainPool(HTTPConnectionPool):
 
     ConnectionCls = PlainConnection
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._resting = threading.Lock()
+        self._rests = 0
+
     def exchange(self, request: bytes, deadline: Deadline, *, on_new: bool, most: int | None) -> Reply:
         """Make a call on one of the connections, or on a new one. A connection whose call failed is closed."""
+        rests = self._rests
         connection = cast(PlainConnection, self._get_conn())
         try:
             if on_new:
@@ -125,7 +519,10 @@ class _PlainPool(HTTPConnectionPool):
             connection.close()
             raise
         finally:
-            self._put_conn(connection)
+            with self._resting:
+                if rests != self._rests:
+                    connection.close()  # nobody may use it for long
+                self._put_conn(connection)
             if self.pool is None:
                 connection.close()  # it may have come back after `close` had closed all others
         return reply
@@ -140,6 +537,21 @@ class _PlainPool(HTTPConnectionPool):
         except BaseException:
             connection.close()
             raise
+
+    def rest(self) -> None:
+        """Close the connections that are in the pool. A call that has taken one uses it to the end, and closes it."""
+        pool, idle = self.pool, []
+        if pool is None:
+            return  # it is closed, and so are they
+        with self._resting:
+            self._rests += 1
+            with suppress(Empty):
+                while True:
+                    idle.append(pool.get_nowait())
+            for connection in idle:
+                if connection is not None:
+                    connection.close()
+                pool.put_nowait(connection)
 
     def connect(self, connection: PlainConnection) -> None:
         """Connect to the host, or to the proxy that forwards requests to the host."""
@@ -158,7 +570,7 @@ class _TlsPool(_PlainPool, HTTPSConnectionPool):
             self._prepare_proxy(cast("HTTPSConnection", connection))
 
 
-_POOLS = {"http": _PlainPool, "https": _TlsPool}
+_POOLS: dict[str, type] = {"http": _PlainPool, "https": _TlsPool}
 
 
 class _Adapter(HTTPAdapter):
@@ -180,9 +592,11 @@ class _Adapter(HTTPAdapter):
             self.cert_verify(pool, url, verify, cert)
             target = self.request_url(request, proxies)
         except (OSError, ValueError) as error:
+            # Some versions of urllib3 quote the proxy's URL, with its password: it is in no traceback either.
             raise ConfigurationError(
-                f"the proxy or the certificates that the environment names for {url} can't be used: {error}"
-            ) from error
+                f"the proxy or the certificates that the environment names for {url} can't be used: "
+                f"{redacted(str(error))}"
+            ) from None
         assert isinstance(pool, _PlainPool), pool
         return pool, target.rstrip("/")
 

@@ -1,4 +1,8 @@
-"""The body: one call of a job's function.
+"""The body: one call of a job's function, with what is around it.
+
+    Body           calls the function, and returns how the call ended
+    enter          enters the surroundings of the function: Django's connections, and what the program gave
+    LoopWatch      notices that an async function blocks the application's event loop instead of awaiting
 
 A sync function is called on this thread. An async function runs on the application's loop if there is one, else on a
 loop of its own. What is `around` it is entered before the call, in the same place, and left after it. `Body.call`
@@ -14,28 +18,35 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import inspect
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack, ExitStack, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+    nullcontext,
+    suppress,
+)
 from contextvars import copy_context
 from dataclasses import dataclass
 from traceback import format_exception_only
+from types import TracebackType
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from firecron.base.clocks import Timing
 from firecron.base.flag import Flag
-from firecron.errors import Cancelled, LeaseLost, Stopping
-from firecron.jobs.around import Context
+from firecron.base.frames import from_users_frame
+from firecron.errors import Cancelled, ConfigurationError, LeaseLost, Stopping
+from firecron.jobs.job import Context, no_context, not_entered
 from firecron.jobs.run import Outcome
-from firecron.runs.connections import connections
-from firecron.runs.loop_watch import LoopWatch
-from firecron.runs.surroundings import Arounds, enter, enter_async
+
+# Seconds before the end of the grace at which what still runs is cancelled, if it is async.
+CANCEL_AHEAD = 2.0
 
 Loop: TypeAlias = asyncio.AbstractEventLoop
 Error: TypeAlias = "BaseException | None"
-
-# Seconds between two looks at the application's loop.
-_LOOK = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +98,10 @@ class Callee(Protocol[S_contra]):
     def leave(self, subject: S_contra, /) -> None: ...
 
 
+# Seconds between two looks at the application's loop.
+_LOOK = 1.0
+
+
 class Body(Generic[S]):
     """One call of a job's function.
 
@@ -116,6 +131,8 @@ class Body(Generic[S]):
             # Also SystemExit and the like: on a worker thread they end only the job.
             error = raised
         error = self._jobs_own(error)
+        if error is not None:
+            error = from_users_frame(error)
         return Ending(outcome_of(self._run, error), error)
 
     def cancel(self) -> None:
@@ -278,3 +295,167 @@ def _running_loop() -> Loop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None  # none runs on this thread
+
+
+# --- the surroundings of the function: context managers
+#
+#     Django's connections      `connections`
+#     Flask's context           after `init_app`
+#     what the program gave     `FireCron(around=…)`, for jobs
+#
+# They are entered on the thread, or in the task, in which the function is called, and inside the lease. What was
+# entered is left in the opposite order, also if a later one can't be entered, and if the task is cancelled. Each learns
+# how the function ended, as in a `with` statement. None of them can hide an exception from the others, or from the run.
+
+T = TypeVar("T")
+Arounds: TypeAlias = Iterable[Callable[[T], Context]]
+Kind: TypeAlias = type[BaseException] | None
+
+
+def enter(stack: ExitStack, arounds: Arounds[T], subject: T, name: str) -> None:
+    """Surround a sync function, on the thread that calls it. `name` is the job's."""
+    for around in arounds:
+        made = around(subject)
+        if not isinstance(made, AbstractContextManager):
+            is_async = isinstance(made, AbstractAsyncContextManager)
+            raise ConfigurationError(not_entered(around, repr(name)) if is_async else no_context(around, made))
+        _enter(stack, made)
+
+
+async def enter_async(stack: AsyncExitStack, arounds: Arounds[T], subject: T) -> None:
+    """Surround an async function, in the task that awaits it."""
+    for around in arounds:
+        made = around(subject)
+        if isinstance(made, AbstractAsyncContextManager):
+            await _enter_async(stack, made)
+        elif isinstance(made, AbstractContextManager):
+            _enter(stack, made)
+        else:
+            raise ConfigurationError(no_context(around, made))
+
+
+# The stack doesn't get what the exits return: it would take a true value for a wish to hide the error from the others.
+
+
+def _enter(stack: ExitStack | AsyncExitStack, made: AbstractContextManager[object]) -> None:
+    def leave(kind: Kind, error: BaseException | None, traceback: TracebackType | None) -> None:
+        made.__exit__(kind, error, traceback)
+
+    made.__enter__()
+    stack.push(leave)
+
+
+async def _enter_async(stack: AsyncExitStack, made: AbstractAsyncContextManager[object]) -> None:
+    async def leave(kind: Kind, error: BaseException | None, traceback: TracebackType | None) -> None:
+        await made.__aexit__(kind, error, traceback)
+
+    await made.__aenter__()
+    stack.push_async_exit(leave)
+
+
+# --- Django's database connections, as Django has them around a request
+#
+# Too old or broken connections are closed before and after the call. For an async job this is done on the thread that
+# has the connections of Django's async queries. Where Django isn't loaded and configured, nothing of it is imported.
+
+
+def connections(subject: object) -> Context:
+    """Return the context manager around a run or a term. It does nothing in a program without Django."""
+    return _Connections() if has_django() else nullcontext()
+
+
+def has_django() -> bool:
+    """Return whether this program has loaded and configured Django."""
+    if "django.db" not in sys.modules:
+        return False
+    from django.conf import settings
+
+    return bool(settings.configured)
+
+
+class _Connections(AbstractContextManager[None], AbstractAsyncContextManager[None]):
+    def __enter__(self) -> None:
+        _close_old()
+
+    def __exit__(self, *raised: object) -> None:
+        _close_old()
+
+    async def __aenter__(self) -> None:
+        from asgiref.sync import SyncToAsync
+
+        # Let Django's async work of this task use another thread than the request's. Else a run that a sync view starts
+        # under ASGI would wait for the request's only thread, and the view, which waits for the run, occupies it.
+        # asgiref reads None as "in no context", but its types have no such value.
+        SyncToAsync.thread_sensitive_context.set(None)  # type: ignore[arg-type]  # see above
+        await _close_old_async()
+
+    async def __aexit__(self, *raised: object) -> None:
+        # At the end of the process that thread takes no more work, and its connections end with the process.
+        with suppress(RuntimeError):
+            await _close_old_async()
+
+
+def _close_old() -> None:
+    from django.db import close_old_connections
+
+    close_old_connections()
+
+
+async def _close_old_async() -> None:
+    from asgiref.sync import sync_to_async
+
+    await sync_to_async(_close_old)()
+
+
+# --- a task that blocks its event loop
+#
+# Another thread calls `look` from time to time, which sends a probe through the loop. If the probe is overdue while the
+# loop is running that task, the task blocks the loop.
+
+# Milliseconds from the loop's last sign of life to the next probe, and from a probe to when it is overdue.
+_PAUSE = 1_000
+_OVERDUE = 2_000
+# A task that blocks for longer than this many milliseconds may never end, so it is reported while it still blocks.
+_LONGEST = 30_000
+
+
+class LoopWatch:
+    """Watches `loop` for one task. `tell` is called with the number of milliseconds for which the task blocked it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, timing: Timing, tell: Callable[[int], None]) -> None:
+        self._loop = loop
+        self._timing = timing
+        self._tell = tell
+        self._alive_at = timing.mono()
+        self._sent_at: float | None = None
+        self._blocked = 0.0
+
+    def begin(self) -> None:
+        """Begin to watch. Called on the loop, before the task begins."""
+        self._alive_at = self._timing.mono()
+
+    def look(self, task: asyncio.Task[None] | None) -> None:
+        """Send a probe, or check whether the last one is overdue. Raise RuntimeError if the loop is closed."""
+        now, alive_at, sent_at = self._timing.mono(), self._alive_at, self._sent_at
+        if sent_at is None:
+            self.end()
+            if now - alive_at >= _PAUSE:
+                self._sent_at = now
+                self._loop.call_soon_threadsafe(self._return)
+        elif now - sent_at >= _OVERDUE and task is not None and asyncio.current_task(self._loop) is task:
+            self._blocked = now - alive_at
+            if self._blocked >= _LONGEST:
+                self.end()
+
+    def end(self) -> None:
+        """Report for how long the task has blocked the loop, if it has."""
+        if self._blocked:
+            self._tell(round(self._blocked))
+
+    def _return(self) -> None:
+        """Note that the probe has come through. Called on the loop."""
+        now = self._timing.mono()
+        if self._blocked:
+            self._blocked = now - self._alive_at
+        self._alive_at = now
+        self._sent_at = None

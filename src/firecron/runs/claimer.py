@@ -1,8 +1,17 @@
-"""Claiming: the claimer takes the lock for a tick that is due, or returns the refusal.
+"""Claiming: the claimer takes the lock for a tick that is due, for a run by hand or to resume a tick, or returns the
+refusal.
+
+    Claimer     claims a tick that is due, and what the record leaves to do before it
+    Ears        when to try again, by what is heard of the run that has the lock
+    Canceller   asks the run of another tick to end, with `overlap="cancel_previous"`
+    Resumer     claims a tick anew, by hand, and looks at its history under the lock
 
 A claim is tried until its answer is final, or until the tick's grace is over. All tries share one token, so a write
 whose reply was lost becomes a win. An instance that loses a tick makes one request. If the refused lock belongs to a
 run that may die, the claimer asks the agenda to look again when that lock expires.
+
+A claim replaces the record, so it owes the history what the record knew, as each claim does. The runner has the
+bookkeeper write that for a run that begins, and the resumer for a claim that it gives back.
 """
 
 from __future__ import annotations
@@ -10,30 +19,36 @@ from __future__ import annotations
 import logging
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from firecron.base.backoff import backoff
-from firecron.base.clocks import Timing
+from firecron.base.clocks import LONGEST_HEEDED, Timing, backoff, heeding
 from firecron.base.instants import to_milliseconds
 from firecron.cron.ticks import is_tick
-from firecron.errors import Malformed
+from firecron.errors import ConfigurationError, Denied, Malformed, StoreError
 from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions
-from firecron.lock.bid import Bid
-from firecron.lock.protocol import Choose, Held
-from firecron.lock.record import LockRecord, Refused, parse
-from firecron.lock.refusal import Refusal
-from firecron.lock.request import Request
+from firecron.lock.lease import Lease
+from firecron.lock.protocol import Bid, Held
+from firecron.lock.record import IDLE, Choose, Current, LockRecord, Refused, Request, parse
+from firecron.lock.refusal import Refusal, claimed_since, not_known
 from firecron.lock.service import LockService
-from firecron.runs.agenda import Agenda
-from firecron.runs.cancelling import Canceller
-from firecron.runs.ears import Ears
-from firecron.runs.missing import remember
-from firecron.runs.policy import Claim, choose, is_late_for, start_ends
-from firecron.runs.resuming import Resumed
-from firecron.runs.turn import PendingClaim, WantedClaim
-from firecron.runs.unrun import report_missed, report_skipped
+from firecron.lock.waiting import Waiting
+from firecron.runs.history import Bookkeeper, History
+from firecron.runs.lanes import report_missed, report_skipped
+from firecron.runs.policy import (
+    Claim,
+    Resumed,
+    before_manual,
+    check_key,
+    choose,
+    is_late_for,
+    judge,
+    remember,
+    start_ends,
+    time_to_start,
+)
+from firecron.runs.turn import Agenda, PendingClaim, WantedClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +71,14 @@ class Claimed:
     def key(self) -> str | None:
         """The key of the run in the history; None for a run by hand, which makes a new one."""
         return self.slot if self.resumed is None else self.resumed.key
+
+    @property
+    def is_of_its_tick(self) -> bool:
+        """Whether the node has this run for that of its tick: it has claimed the tick, or resumes the unfinished one.
+
+        A run by hand that resumes any other tick is a run by hand to all.
+        """
+        return self.slot is not None and self.slot == self.held.record.unfinished
 
     @property
     def is_first(self) -> bool:
@@ -93,21 +116,24 @@ class Claimer:
     def retarget(self, pending: PendingClaim, wanted: WantedClaim) -> None:
         """Give a pending claim another tick, and give up the tick that it was for.
 
-        If that tick may have been claimed by a write whose reply was lost, it is given up once this is known.
+        That tick may have been claimed since it was refused: by another instance that has waited for the same lock, or
+        by a write of this claim whose reply was lost. Then it is given up once the answer for the other tick shows it.
         """
         due, refusal = pending.wanted.due, pending.refusal
         assert due is not None, "only a tick is tried again"
         assert refusal is not None, "it has been tried"
-        if refusal.reason == "unavailable" and any(claim.slot == due for claim in pending.asked.values()):
+        may_be_ours = refusal.reason == "unavailable" and any(claim.slot == due for claim in pending.asked.values())
+        if may_be_ours or refusal.reason == "held":
             pending.in_doubt.append((due, refusal))
         else:
-            self._give_up(pending.job, due, refusal)
+            self._give_up(pending.job, due, refusal, None)
         pending.retarget(wanted)
 
     def drop(self, pending: PendingClaim) -> None:
         """End a pending claim: give up the ticks that are in doubt."""
         self._ears.close(pending.job)
-        self._settle_doubts(pending)
+        if pending.in_doubt:
+            self._settle_doubts(pending, self._newest_claimed(pending.job))
 
     def claim(self, pending: PendingClaim) -> Claimed | Refusal | float | None:
         """Try once. Return the acquired lock, the final refusal, or the seconds until the next try.
@@ -130,10 +156,8 @@ class Claimer:
         """
         if pending.refusal is None or pending.refusal.reason != "held" or not self._ears.has_one(pending.job):
             return None
-        heard = self._ears.seconds(pending.job)
-        pause = min(self._polled(), planned) if heard is None else heard
         # The next try comes at the end of the grace at the latest.
-        return max(0.0, min(pause, self._left(pending)))
+        return max(0.0, min(self._pause(pending.job, planned), self._left(pending)))
 
     def forget(self) -> None:
         """Listen for no turn any more: the turns are dropped, or a forked child's parent has them."""
@@ -146,24 +170,24 @@ class Claimer:
                 pending.ends = self._ends(job.options, due)
             left = self._left(pending)
             if left <= 0:
-                self._settle_doubts(pending)
                 assert due is not None, "only a tick has an end"
-                self._give_up(job, due, pending.refusal)
+                self._end(pending, due)
                 return None
             # `ask` claims nothing after the grace, but the reply may come later. Without time for it, a claim that was
             # written would keep the lock for a ttl, without a run.
             self._ears.start(job)
             answer = self._locks.contender.attempt(pending.bid, within=max(left, self._request_timeout))
             if isinstance(answer, Held):
-                replaced = _record(answer.replaced, answer.term.reading.server)
-                self._compare(job, None if replaced is None else replaced.slot)
+                replaced = _replaced_by(answer)
+                before = None if replaced is None else replaced.slot
+                self._compare(job, before)
                 # The claim that was asked for at the reading from which this lease's age is counted.
                 claim = pending.asked[answer.term.reading.server]
-                self._settle_doubts(pending, claim.slot)
+                self._settle_doubts(pending, before, claim.slot)
                 return Claimed(pending.bid, answer, claim)
             pending.refusal = answer
             if answer.reason != "unavailable":
-                self._settle_doubts(pending)
+                self._settle_doubts(pending, answer.slot)
             self._note(job, answer)
             self._canceller.cancel_elsewhere(pending, answer)
             pending.tries += 1
@@ -172,7 +196,7 @@ class Claimer:
                 break  # else RTDB's time has just become known, and shows that the grace is over
         if delay is None:
             if answer.reason == "unavailable" and wanted.insists:
-                self._look_again_soon(job)
+                self._look_again_soon(job, answer)
             # A look (a claim without a tick) that finds nothing to do is not worth an event.
             slot = wanted.tick_to_report
             if answer.reason != "slot_done" or slot is not None:
@@ -185,13 +209,15 @@ class Claimer:
         # The next try comes at the end of the grace at the latest.
         return max(0.0, min(delay, self._left(pending)))
 
-    def claim_manually(self, job: Job) -> Claimed | Refusal:
-        """Acquire the lock for a run by hand, which claims no tick."""
+    def claim_manually(self, job: Job, resumes: str | None = None) -> Claimed | Refusal:
+        """Acquire the lock for a run by hand, which claims no tick, but may resume the unfinished one."""
         options = job.options
 
-        def ask(request: Request, node: object, now: int) -> Request | Refused:
-            record = _record(node, now)
-            return request if record is None else replace(request, missed=remember(record, options.schedule, now))
+        def ask(request: Request, current: Current, now: int) -> Request:
+            request = replace(request, resumes=resumes)
+            if not isinstance(current, LockRecord):
+                return request
+            return replace(request, missed=remember(current, options.schedule, now))
 
         bid = self._bid(options, ask)
         answer = self._locks.contender.attempt(bid)
@@ -202,6 +228,12 @@ class Claimer:
 
     def _left(self, pending: PendingClaim) -> float:
         return math.inf if pending.ends is None else (pending.ends - self._timing.mono()) / 1000
+
+    def _time_left(self, job: Job, due: str) -> float:
+        """Return for how many seconds the tick may still start: until its grace is over, or the next tick comes."""
+        time, moment = time_to_start(job.options, due), self._locks.clock.peek()
+        gone = 0 if moment is None else moment.server - to_milliseconds(due)
+        return max(0.0, time - gone) / 1000
 
     def _ends(self, options: JobOptions, due: str | None) -> float | None:
         """Return until when the tick may start, on the monotonic clock.
@@ -222,16 +254,12 @@ class Claimer:
         """Return a bid that asks at each try for the claim that is wanted at that time."""
         options = pending.job.options
 
-        def ask(request: Request, node: object, now: int) -> Request | Refused:
-            try:
-                current = parse(node, now)
-            except Malformed:
-                return request  # `decide` refuses a malformed record, with the reason
+        def ask(request: Request, current: Current, now: int) -> Request | Refused:
             wanted, due = pending.wanted, pending.wanted.due
             record = current if isinstance(current, LockRecord) else None
             if due is not None and wanted.is_patient and now > start_ends(options, due):
                 due = None  # RTDB's time has just become known: too late for the tick, not for the record's own claims
-            if wanted.looks_back and (record is None or record.slot is None):
+            if wanted.looks_back and not wanted.had_others and (record is None or record.slot is None):
                 return Refused("slot_done", current)
             is_late = wanted.is_later and due is not None and is_late_for(record, due, now, self._margin)
             claim = choose(record, options, None if is_late else due, now, self._margin, wanted.trigger)
@@ -261,27 +289,63 @@ class Claimer:
         if pending.wanted.due is None or not pending.wanted.is_patient:
             return None
         if refusal.reason in ("unavailable", "slot_early"):
-            return backoff(pending.tries + 2, self._chance())
+            # Whatever the database asks for, there is another try before the tick is too late.
+            affordable = min(self._time_left(pending.job, pending.wanted.due) / 2, LONGEST_HEEDED)
+            return heeding(backoff(pending.tries + 2, self._chance()), refusal.error, affordable)
         if refusal.reason == "held" and pending.job.options.waits:
             self._ears.refused(pending.job, refusal)
             return self._pause(pending.job)
         return None
 
-    def _pause(self, job: Job) -> float:
+    def _pause(self, job: Job, planned: float = math.inf) -> float:
+        """Return the seconds until the next try, by what is heard; if nothing is, some seconds, or those `planned`."""
         heard = self._ears.seconds(job)
-        return self._polled() if heard is None else heard
+        return min(0.5 + 4.5 * self._chance(), planned) if heard is None else heard
 
-    def _polled(self) -> float:
-        return 0.5 + 4.5 * self._chance()
+    def _end(self, pending: PendingClaim, due: str) -> None:
+        """Give up the tick of a pending claim at the end of its grace, and those in doubt.
 
-    def _settle_doubts(self, pending: PendingClaim, claimed: str | None = None) -> None:
-        """Give up the ticks in doubt, except the `claimed` one: it is now known which tick was claimed, if any."""
+        Another instance may have claimed a tick since it was refused because of the run before it. So the node is
+        looked at. Where the database didn't answer, or no worker was free, this instance could not start the tick: that
+        is so whatever the others did. A tick from before this instance had the job is for the others to report.
+        """
+        job, refusal = pending.job, pending.refusal
+        was_held = refusal is not None and refusal.reason == "held"
+        newest = self._newest_claimed(job) if was_held else None
+        self._settle_doubts(pending, newest)
+        if pending.wanted.tick_to_report is not None:
+            self._give_up(job, due, refusal, newest)
+
+    def _newest_claimed(self, job: Job) -> str | None:
+        """Return the newest tick that was claimed, by the node; None if there is none, or if it can't be read."""
+        clock, locks = self._locks.clock.peek(), self._locks
+        try:
+            node = locks.store.read(locks.paths.lock(job.name), locks.deadline(self._request_timeout)).node
+            current = IDLE if clock is None else parse(node, clock.server)
+        except (StoreError, Malformed):
+            return None
+        return current.slot if isinstance(current, LockRecord) else None
+
+    def _settle_doubts(self, pending: PendingClaim, newest: str | None, claimed: str | None = None) -> None:
+        """Give up the ticks in doubt, except the `claimed` one: it is now known which tick was claimed, if any.
+
+        `newest` is the newest tick that others have claimed.
+        """
         doubts, pending.in_doubt = pending.in_doubt, []
         for due, refusal in doubts:
             if due != claimed:
-                self._give_up(pending.job, due, refusal)
+                self._give_up(pending.job, due, refusal, newest)
 
-    def _give_up(self, job: Job, due: str, refusal: Refusal | None) -> None:
+    def _give_up(self, job: Job, due: str, refusal: Refusal | None, newest: str | None) -> None:
+        """Say why this instance has not run the tick. `newest` is the newest tick that others have claimed since.
+
+        If that is this tick, it is neither skipped nor missed. Nor is it skipped, as far as this instance knows, if
+        that is a later tick: the claims of both may have come since the refusal.
+        """
+        was_held = refusal is not None and refusal.reason == "held"
+        if newest is not None and (due == newest or (was_held and due < newest)):
+            self._locks.contender.tell(claimed_since(job.name, newest))
+            return
         if refusal is not None:
             self._locks.contender.tell(refusal)
         if refusal is None or refusal.reason != "held":
@@ -299,19 +363,19 @@ class Claimer:
     def _note(self, job: Job, refusal: Refusal) -> None:
         """Look in a refusal for a run that may have to be taken over, and for a tick of another schedule."""
         self._compare(job, refusal.slot)
-        if job.options.reruns and refusal.unfinished is not None and refusal.until is not None:
-            expires = to_milliseconds(refusal.until) + self._margin
+        if job.options.reruns and refusal.unfinished is not None and refusal.free_at is not None:
+            free_at = to_milliseconds(refusal.free_at)
             moment = self._locks.clock.peek()
-            if moment is not None and expires > moment.server:
-                self._agenda.look_again(job, expires)
+            if moment is not None and free_at > moment.server:
+                self._agenda.look_again(job, free_at)
 
-    def _look_again_soon(self, job: Job) -> None:
+    def _look_again_soon(self, job: Job, refusal: Refusal) -> None:
         """Ask the agenda to look again in a few seconds.
 
         The database could not be reached when a run was to be taken over.
         """
-        moment = self._locks.clock.peek()
-        self._agenda.look_again(job, 0 if moment is None else moment.server + round(2_000 + 3_000 * self._chance()))
+        moment, seconds = self._locks.clock.peek(), heeding(2 + 3 * self._chance(), refusal.error)
+        self._agenda.look_again(job, 0 if moment is None else moment.server + round(1000 * seconds))
 
     def _compare(self, job: Job, slot: str | None) -> None:
         """Log once per job a claimed slot that is no tick of this instance's schedule."""
@@ -337,9 +401,198 @@ def _is_no_overlap(refusal: Refusal) -> bool:
     return refusal.reason == "held" and refusal.is_strange
 
 
-def _record(node: object, now: int) -> LockRecord | None:
-    try:
-        current = parse(node, now)
-    except Malformed:
-        return None  # `decide` refuses it, with the reason
-    return current if isinstance(current, LockRecord) else None
+def _replaced_by(held: Held) -> LockRecord | None:
+    """Return the record that the claim has replaced, if there was one."""
+    return held.replaced if isinstance(held.replaced, LockRecord) else None
+
+
+# --- the runs of other instances that a tick waits for
+#
+# There is one ear for each job that has such a turn. It only says when to try again, and wakes the agenda when that may
+# be sooner. It follows the lock's node from the first refusal to the end of the claim. Where nothing is heard, the
+# claimer tries as often as without it.
+
+
+class Ears:
+    """The ears of an instance, by the job's name."""
+
+    def __init__(self, locks: LockService, timing: Timing, agenda: Agenda, chance: Callable[[], float]) -> None:
+        self._locks = locks
+        self._timing = timing
+        self._agenda = agenda
+        self._chance = chance
+        self._ears: dict[str, Waiting] = {}
+
+    def start(self, job: Job) -> None:
+        """A try begins."""
+        if (ear := self._ears.get(job.name)) is not None:
+            ear.start(0.0)
+
+    def refused(self, job: Job, refusal: Refusal) -> None:
+        """The try was refused, and the job's ticks wait for other instances."""
+        if not self._locks.streams.can_tell:
+            return
+        ear = self._ears.get(job.name)
+        if ear is None:
+            ear = self._ears[job.name] = Waiting(
+                math.inf,
+                self._locks.streams,
+                self._locks.paths.lock(job.name),
+                self._locks.clock,
+                self._timing,
+                self._locks.settings.margin_ms,
+                wake=lambda: self._agenda.wake(job),
+                chance=self._chance,
+            )
+            ear.start(0.0)
+        ear.goes_on(refusal)
+
+    def has_one(self, job: Job) -> bool:
+        """Whether a turn of the job follows its lock, or is about to."""
+        return job.name in self._ears
+
+    def seconds(self, job: Job) -> float | None:
+        """Return the seconds until the next try, by what is heard now; None if nothing is heard."""
+        ear = self._ears.get(job.name)
+        return None if ear is None or not ear.hears else ear.seconds()
+
+    def close(self, job: Job) -> None:
+        """The claim has ended."""
+        if (ear := self._ears.pop(job.name, None)) is not None:
+            ear.close()
+
+    def forget(self) -> None:
+        """Forget all ears. Their streams are closed by others, or are the parent's."""
+        self._ears = {}
+
+
+# --- cancelling the run before a tick
+#
+# Every run is asked by its node, also a run on this instance: if an instance dies in between, no other one runs the
+# cancelled tick again. The tick then waits for the end of the run, as with `overlap="queue"`.
+#
+# A run by hand is not cancelled on its own instance, which knows it. Another instance knows only the node, and takes
+# the holder for the run of the tick that is unfinished there. So it leaves a run by hand alone if no tick is
+# unfinished. If the run of a tick has died or was interrupted, that tick stays unfinished in the node while a run by
+# hand has the lock, and a tick on another instance cancels the run by hand. A run by hand that resumes the unfinished
+# tick is that tick's run to all instances.
+
+# Seconds between two looks for a run to cancel on this instance.
+_AGAIN = 1.0
+
+
+class Canceller:
+    """Cancels the runs before ticks that are due."""
+
+    def __init__(self, locks: LockService) -> None:
+        self._contender = locks.contender
+        self._events = locks.events
+
+    def cancel_elsewhere(self, pending: PendingClaim, refusal: Refusal) -> None:
+        """Cancel the run that holds the lock, by the refusal of a claim. The claim's next try follows it up.
+
+        A claim that does not wait for the end of the run does not cancel it.
+        """
+        job, due = pending.job, pending.wanted.due
+        if not job.options.cancels_previous or due is None or not pending.wanted.is_patient:
+            return
+        if refusal.reason != "held" or refusal.unfinished is None:
+            return
+        if refusal.holder is None or refusal.fence is None or pending.cancelled == refusal.holder:
+            return
+        if self._ask(job, due, refusal.holder, refusal.fence) is None:
+            pending.cancelled = refusal.holder
+
+    def cancel_here(self, job: Job, due: str, leases: Iterable[Lease]) -> float | None:
+        """Cancel the runs with these leases, which are under way on this instance.
+
+        Return the seconds until another look; None if all are cancelled, or over.
+        """
+        again: list[float] = []
+        for lease in leases:
+            if lease.fence is None or lease.cancelled:
+                continue
+            pause = self._ask(job, due, lease.holder, lease.fence)
+            if pause is None:
+                lease.cancel(_why(due))
+            else:
+                again.append(pause)
+        return max(again, default=None)
+
+    def _ask(self, job: Job, due: str, holder: str, fence: int) -> float | None:
+        """Ask the run to end. Return None if it is asked, or over; else the seconds until a later look asks again."""
+        try:
+            self._contender.cancel(job.name, holder, fence, _why(due))
+        except StoreError as error:
+            message = f'"{job.name}" can\'t cancel the run before its tick {due} yet, and tries again: {error}'
+            self._events.emit("run.delayed", job.name, logging.WARNING, message, slot=due, reason="held")
+            # The node is that of the run's renewals, which come as often as this.
+            return heeding(_AGAIN, error, job.options.lock_ttl / 3000)
+        return None
+
+
+def _why(due: str) -> str:
+    return f"the tick {due} came"
+
+
+# --- resuming a tick by hand
+
+
+class Resumer:
+    """Claims ticks anew, by hand."""
+
+    def __init__(self, locks: LockService, history: History, claimer: Claimer, bookkeeper: Bookkeeper) -> None:
+        self._locks = locks
+        self._history = history
+        self._claimer = claimer
+        self._bookkeeper = bookkeeper
+
+    def claim(self, job: Job, key: str) -> Claimed | Refusal:
+        """Return the acquired lock for the next attempt at a tick, or the refusal.
+
+        `key` is the key of the tick's entry in the history. Raise ConfigurationError if there can be no such tick.
+        """
+        check_key(key)
+        if not job.options.has_steps:
+            raise ConfigurationError(
+                f'"{job.name}" has no steps, so a second attempt doesn\'t know what the first has done. A job with '
+                'overlap="allow" or once_per_tick=False can\'t be resumed: run it by hand'
+            )
+        claimed = self._claimer.claim_manually(job, resumes=key)
+        if isinstance(claimed, Refusal):
+            return claimed
+        try:
+            found = self._judged(job, key, claimed)
+        except BaseException:
+            self._give_back(job, claimed)
+            raise
+        if isinstance(found, Resumed):
+            return replace(claimed, resumed=found)
+        self._give_back(job, claimed)
+        self._locks.contender.tell(found)
+        return found
+
+    def _judged(self, job: Job, key: str, claimed: Claimed) -> Resumed | Refusal:
+        record, before = claimed.held.record, _replaced_by(claimed.held)
+        try:
+            entry = self._history.entry(job.name, key)
+        except StoreError as error:
+            return not_known(job.name, "denied" if isinstance(error, Denied) else "unavailable", error)
+        # A tick that the record before it has left unfinished need not be in the history yet.
+        owed = next((entry.slot for entry in before_manual(before)), None)
+        claims = 1 if before is None else int(before.attempt or 1)
+        found = judge(key, entry, record.unfinished or owed, claims)
+        if isinstance(found, Resumed):
+            return found
+        return Refusal(job.name, "slot_done", f'"{job.name}" is not resumed: {found}', slot=record.slot)
+
+    def _give_back(self, job: Job, claimed: Claimed) -> None:
+        """Release the lock as it was: it remembers the outcome of the last run, and counts no claim of the tick.
+
+        What the claim has removed from the record is written to the history, whatever becomes of the release.
+        """
+        lease = self._locks.contender.unkept(claimed.bid, claimed.held)
+        try:
+            lease.release(before=_replaced_by(claimed.held))
+        finally:
+            self._bookkeeper.note(job, claimed.held, None)

@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from firecron.base.exact import number
-from firecron.base.instants import to_text
+from firecron.base.instants import number, to_text
 from firecron.jobs.run import Outcome
 
 _BOOKKEEPER = "bookkeeper"
+# Of each character the rules count two units at most, and let 1,000 pass.
 _ERROR_LENGTH = 500
 
 
@@ -172,7 +172,9 @@ def read_entry(key: str, node: object) -> Entry:
         instance_id=_word(fields.get("instanceId")),
         instance=_word(fields.get("instance")),
         note=_word(fields.get("note")),
-        error=f"the node holds {node!r}, which is no entry" if outcome == "malformed" else _word(fields.get("error")),
+        error=f"the node holds {node!r:.200}, which is no entry"
+        if outcome == "malformed"
+        else _word(fields.get("error")),
     )
 
 

@@ -1,7 +1,9 @@
 """Executions: a claimed run from the call of its function to the release of its lock.
 
+    run_of      the run of a claim, as the job sees it: its tick, its keys, and what came before it
     Execution   calls the body, and calls it again after a failure if the job has retries
     Performer   performs executions, several at a time: keeps the lease renewed, releases the lock, returns the outcome
+    Unlocked    stands in for the lease of a run that holds no lock
 
 An interruption at any line, such as Ctrl-C, never leaves a lease that is still renewed, or a run that still counts as
 under way. It may leave the lock held: if the release is interrupted, the lock becomes free when it expires.
@@ -14,50 +16,92 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from firecron.base.clocks import Timing
 from firecron.base.events import Events, Slug
+from firecron.base.flag import Flag
 from firecron.base.identity import Identity
-from firecron.base.instants import to_milliseconds
-from firecron.base.redaction import described
+from firecron.base.instants import to_datetime, to_milliseconds
+from firecron.base.texts import described
+from firecron.cron.schedule import Schedule
+from firecron.cron.ticks import newest
 from firecron.errors import Cancelled, LeaseLost, Stopping
 from firecron.jobs.job import Job
-from firecron.jobs.result import Result
-from firecron.jobs.run import Outcome, Run
+from firecron.jobs.registry import Result
+from firecron.jobs.run import Outcome, Run, Trigger
 from firecron.lock.lease import Lease
 from firecron.lock.service import LockService
 from firecron.runs.body import Body, Ending, Loop
 from firecron.runs.claimer import Claimed
 from firecron.runs.entry import Entry, manual_key
-from firecron.runs.steps.protocol import Claimant
-from firecron.runs.steps.steps import Steps
-from firecron.runs.unlocked import Unlocked
+from firecron.steps.protocol import Claimant
+from firecron.steps.steps import Steps
+
+
+def run_of(job: Job, claimed: Claimed, trigger: Trigger, run_id: str = "") -> Run:
+    """Return the run of a claim. `trigger` and `run_id` are those of a run by hand; a claimed tick has its own."""
+    claim, resumed, record = claimed.claim, claimed.resumed, claimed.held.record
+    if claim is not None:
+        attempt, key, trigger = int(record.attempt or 1), f"{job.name}:{claim.slot}", claim.trigger
+    elif resumed is not None:
+        attempt, key = resumed.attempt, resumed.idempotency_key(job.name)
+    else:
+        attempt, key = 1, f"{job.name}:manual:{run_id}"
+    success = last_success(claimed)
+    run = Run(
+        job.name,
+        slot=None if claimed.slot is None else to_datetime(claimed.slot),
+        attempt=attempt,
+        fence=_fence(claimed),
+        idempotency_key=key,
+        trigger=trigger,
+        last_success=None if success is None else to_datetime(success),
+    )
+    began = claimed.key or manual_key(claimed.held.term.reading.server, run_id)
+    run.look_back(lambda: previous_slot(job.options.schedule, claimed.slot, began))
+    return run
+
+
+_LENGTH = len("2026-11-18T09:00:00Z")
+
+
+def previous_slot(schedule: Schedule, slot: str | None, key: str) -> datetime | None:
+    """Return the tick before this slot; without one, the newest up to the start of the run by hand with this key.
+
+    Each attempt has the same slot and key, so each has the same tick before it.
+    """
+    end = to_milliseconds(key[:_LENGTH]) if slot is None else to_milliseconds(slot) - 1
+    found = newest(schedule, 0, end, 1)
+    return to_datetime(found[0]) if found else None
+
+
+def last_success(claimed: Claimed) -> str | None:
+    """Return the newest tick before this one that succeeded, by the record that the claim replaced.
+
+    None is known of a job that holds no lock while it runs, or claims no ticks.
+    """
+    request, newest_success = claimed.bid.request, claimed.held.record.newest_success()
+    if request.momentary or not request.fenced or newest_success is None:
+        return None
+    return newest_success if claimed.slot is None or newest_success < claimed.slot else None
+
+
+def _fence(claimed: Claimed) -> int | None:
+    fence = claimed.held.record.fence
+    return int(fence) if claimed.bid.request.fenced and fence is not None else None
+
+
+# --- performing a run
 
 _LONGEST_RETRY = 3600.0
-_SLUGS: dict[Outcome, Slug] = {
-    "succeeded": "run.succeeded",
-    "failed": "run.failed",
-    "lost": "run.lost",
-    "interrupted": "run.interrupted",
-    "cancelled": "run.cancelled",
-}
-_LEVELS = {"succeeded": logging.INFO, "cancelled": logging.INFO, "interrupted": logging.WARNING}
-# The ending of a run whose thread was interrupted before its body returned an ending.
-_CUT_SHORT = Ending("interrupted")
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """The result of a run that has ended, and its entry for the history: None if another process writes the entry."""
-
-    result: Result
-    entry: Entry | None = None
 
 
 class Execution:
     """A run under way: all calls of its body. The loss of its `lease`, or a cancel of it, cancels the body.
 
     `slot` is the run's slot in the record's form. `limit` is when its max_runtime ends, on the monotonic clock.
+    `is_of_its_tick` says that the run is that of its tick, and not one by hand.
     """
 
     def __init__(
@@ -70,9 +114,12 @@ class Execution:
         timing: Timing,
         events: Events,
         steps: Steps | None = None,
+        *,
+        is_of_its_tick: bool = False,
     ) -> None:
         self.run = run
         self.slot = slot
+        self.is_of_its_tick = is_of_its_tick
         self.lease = lease
         self.limit = math.inf
         self._job = job
@@ -175,6 +222,26 @@ class Execution:
             self._changed.notify_all()
 
 
+_SLUGS: dict[Outcome, Slug] = {
+    "succeeded": "run.succeeded",
+    "failed": "run.failed",
+    "lost": "run.lost",
+    "interrupted": "run.interrupted",
+    "cancelled": "run.cancelled",
+}
+_LEVELS = {"succeeded": logging.INFO, "cancelled": logging.INFO, "interrupted": logging.WARNING}
+# The ending of a run whose thread was interrupted before its body returned an ending.
+_CUT_SHORT = Ending("interrupted")
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """The result of a run that has ended, and its entry for the history: None if another process writes the entry."""
+
+    result: Result
+    entry: Entry | None = None
+
+
 class Performer:
     """Performs runs, several at a time, each on the thread that calls `perform`."""
 
@@ -207,7 +274,8 @@ class Performer:
         started = claimed.held.term.reading
         key = claimed.key or manual_key(started.server, run_id)
         steps = None if isinstance(lease, Unlocked) else self._steps(job, run, claimed, lease, key)
-        execution = Execution(job, run, slot, lease, loop, self._timing, self._events, steps)
+        own = claimed.is_of_its_tick
+        execution = Execution(job, run, slot, lease, loop, self._timing, self._events, steps, is_of_its_tick=own)
         under_way = self._active
         # Ctrl-C, a signal's handler or a listener may raise at any line, so the lease is kept only inside this block.
         try:
@@ -242,7 +310,7 @@ class Performer:
             fence=run.fence,
             instance_id=self._identity.instance_id,
             instance=self._identity.instance,
-            error=execution.lease.why_cancelled if error is None else described(error),
+            error=_said(outcome, error, execution.lease.why_cancelled),
             note=run.noted,
         )
         return Ran(Result(run, outcome, error=error), entry)
@@ -334,3 +402,50 @@ class Performer:
             trigger=run.trigger,
             **fields,
         )
+
+
+def _said(outcome: Outcome, error: BaseException | None, why_cancelled: str | None) -> str | None:
+    """Return the entry's `error`: what the body raised, or why it was cancelled if that has ended it."""
+    if error is not None:
+        return described(error)
+    return why_cancelled if outcome == "cancelled" else None
+
+
+class Unlocked:
+    """Stand-in lease for `overlap="allow"`: only `max_runtime` ends it."""
+
+    ends = math.inf
+    renewal_due = math.inf
+    why_cancelled = None
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lost = Flag()
+        self._on_lost: Callable[[], object] | None = None
+
+    @property
+    def was_lost(self) -> bool:
+        """Whether `max_runtime` has ended it before the run ended."""
+        return bool(self.lost)
+
+    def when_lost(self, callback: Callable[[], object]) -> None:
+        """Call this when `max_runtime` ends it."""
+        self._on_lost = callback
+
+    def when_cancelled(self, callback: Callable[[], object]) -> None:
+        """Do nothing: without a lock, nobody can find the run to cancel it."""
+
+    def keep(self, seconds: float) -> bool:
+        return True
+
+    def lose(self, why: str) -> None:
+        self.lost.set()
+        if self._on_lost is not None:
+            self._on_lost()
+
+    def disown(self) -> None:
+        self.lost.set()
+
+    def release(self, *, outcome: str | None = None, finished: str | None = None, tick: str | None = None) -> bool:
+        """Return False: there is no lock to release."""
+        return False

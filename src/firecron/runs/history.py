@@ -1,9 +1,21 @@
 """The history, `cron-runs/<name>/<key>`: one entry for each run, and entries for the ticks that did not run.
 
+    History       reads, writes and prunes the entries
+    Bookkeeper    writes the ticks that did not run
+
 An entry is written after the lock's own writes, and never delays them. A write that fails is tried again until its
 deadline. Then it is logged and given up, so the history may lack an entry. An entry replaces another one only if it
 outranks it (see `entry`). About every tenth write deletes the oldest entries, with the steps of their ticks. Two
 instances that do so at the same time delete the same entries.
+
+The instance whose claim replaces a record writes the ticks between the two slots; no other instance does. The
+bookkeeper writes on a thread of its own, after the claim: the run does not wait for it, and a write that fails is only
+logged. Its events have slugs of their own, such as `books.skipped`: each instance has already emitted `run.skipped` or
+`run.missed` for the ticks that it did not run itself.
+
+A run that has not finished is `abandoned` if no node has its outcome. An instance that was stopped in order, or has
+lost its lease, has released the lock with that outcome, and emits the event of its run itself. If it could not release
+the lock, its own entry in the history has the outcome. So each end is emitted once.
 """
 
 from __future__ import annotations
@@ -11,12 +23,20 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
-from firecron.base.backoff import wait_or_raise
-from firecron.base.clocks import Deadline, Timing
+from firecron.base.clocks import Deadline, Timing, wait_or_raise
+from firecron.base.events import Events, Slug
+from firecron.base.identity import Identity
+from firecron.base.threads import Crew, Outstanding
 from firecron.errors import Denied, StoreError, Unavailable
+from firecron.jobs.job import Job
+from firecron.lock.protocol import Held
+from firecron.lock.record import LockRecord
+from firecron.lock.refusal import Roster
 from firecron.lock.service import LockService
 from firecron.runs.entry import Entry
+from firecron.runs.policy import Claim, before_manual, between
 from firecron.store import NULL_ETAG, Snapshot
 
 _PRUNE_ONE_IN = 10
@@ -34,20 +54,24 @@ class History:
         self._timing = timing
         self._chance = chance
 
-    def record(self, name: str, entry: Entry) -> None:
-        """Write the entry, and sometimes prune. An error of the store is logged, not raised."""
+    def record(self, name: str, entry: Entry) -> bool:
+        """Write the entry, and sometimes prune. An error of the store is logged, not raised.
+
+        Return False if another entry stands there, which this one doesn't outrank.
+        """
         try:
-            self._put(self._path(name, entry.key), entry)
+            stands = self._put(self._path(name, entry.key), entry)
         except StoreError as error:
             message = f'The history of "{name}" may lack the entry {entry.key} ({entry.outcome}): {error}'
             self._events.emit("history.failed", name, logging.WARNING, message, key=entry.key, why=str(error))
-            return
+            return True
         if self._chance() < 1 / _PRUNE_ONE_IN:
             try:
                 self.prune(name)
             except StoreError as error:
                 message = f'The history of "{name}" was not pruned, and a later write tries again: {error}'
                 self._events.emit("history.failed", name, logging.WARNING, message, why=str(error))
+        return stands
 
     def read(self, name: str) -> dict[str, object]:
         """Return the entries of a job by their keys, oldest first. Raise StoreError.
@@ -112,8 +136,8 @@ class History:
     def _deadline(self) -> Deadline:
         return self._locks.deadline(self._locks.settings.release_timeout)
 
-    def _put(self, path: str, entry: Entry) -> None:
-        """Write the entry, unless the key holds an entry that it doesn't outrank.
+    def _put(self, path: str, entry: Entry) -> bool:
+        """Write the entry, unless the key holds an entry that it doesn't outrank. Return whether it stands there.
 
         An entry doesn't outrank itself. So a write whose reply was lost can be tried again.
         """
@@ -124,9 +148,103 @@ class History:
             try:
                 answer = self._store.swap(path, etag, node, deadline)
                 if not isinstance(answer, Snapshot) or not entry.outranks(answer.node):
-                    return
+                    return not isinstance(answer, Snapshot) or answer.node == node
                 etag, problem = answer.etag, Unavailable("others keep changing the entry")
             except Unavailable as error:
                 problem = error
             tries += 1
             wait_or_raise(problem, tries, deadline, self._timing, self._chance())
+
+
+# --- the ticks that did not run
+
+# The outcomes of ticks that did not run, or not to the end, and that no other instance reports.
+_SLUGS: dict[str, Slug] = {
+    "abandoned": "run.abandoned",
+    "cancelled": "books.cancelled",
+    "skipped": "books.skipped",
+    "missed": "books.missed",
+}
+
+
+class Bookkeeper:
+    """Writes to the history, on the threads of its `crew`, the ticks that claims have passed over."""
+
+    def __init__(
+        self, history: History, crew: Crew, identity: Identity, timing: Timing, events: Events, roster: Roster
+    ) -> None:
+        self._history = history
+        self.crew = crew
+        self._identity = identity
+        self._events = events
+        self._roster = roster
+        self.outstanding = Outstanding(timing)
+
+    def note(self, job: Job, held: Held, claim: Claim | None) -> None:
+        """Give the ticks that this claim has passed over to a thread, which writes them. A run by hand has no claim.
+
+        An error is only logged: the lock is held, and the run must begin.
+        """
+        if not isinstance(held.replaced, LockRecord) or not job.options.once_per_tick:
+            return
+        mark = object()
+        try:
+            self.outstanding.add(mark)
+            self.crew.submit(lambda: self._write(job, held, claim, mark))
+        except BaseException as error:
+            self.outstanding.remove(mark)
+            if not isinstance(error, Exception):
+                raise  # Ctrl-C, or an exception of a signal's handler
+            self._complain(job, error)
+
+    def tell(self, job: Job, entry: Entry) -> None:
+        """Emit the event of an entry."""
+        ticks = f"{'at least ' if entry.at_least else ''}{entry.count} ticks up to" if entry.count > 1 else "its tick"
+        has_begun = entry.outcome in ("abandoned", "cancelled")
+        level = logging.INFO if entry.outcome in ("skipped", "cancelled") else logging.WARNING
+        said = f'"{job.name}" {"did not finish" if has_begun else "did not run"} {ticks} {entry.slot}'
+        message = f"{said}: {entry.outcome}"
+        self._events.emit(
+            _SLUGS[entry.outcome],
+            job.name,
+            level,
+            message,
+            slot=entry.slot,
+            count=entry.count,
+            attempt=entry.attempt,
+        )
+
+    def wait(self, until: float) -> None:
+        """Wait until everything is written, but not longer than `until` on the monotonic clock."""
+        self.outstanding.wait(until)
+
+    def after_fork(self) -> None:
+        """Forget in a forked child the entries that are not written yet: the parent writes them."""
+        self.outstanding.after_fork()
+        self.crew.after_fork()
+
+    def _write(self, job: Job, held: Held, claim: Claim | None, mark: object) -> None:
+        try:
+            record = held.replaced if isinstance(held.replaced, LockRecord) else None
+            if claim is None:
+                entries = before_manual(record)
+            else:
+                silent_since = None if record is None else self._roster.silent_since(record, job.options.lock_ttl)
+                entries = between(record, job.options, claim, silent_since)
+            for entry in entries:
+                if entry.outcome in _SLUGS and entry.outcome != "abandoned":
+                    self.tell(job, entry)
+            writer = self._identity
+            for entry in entries:
+                own = replace(entry, instance_id=writer.instance_id, instance=writer.instance)
+                stands = self._history.record(job.name, own)
+                if entry.outcome == "abandoned" and stands:
+                    self.tell(job, entry)
+        except Exception as error:
+            self._complain(job, error)
+        finally:
+            self.outstanding.remove(mark)
+
+    def _complain(self, job: Job, error: Exception) -> None:
+        message = f'The ticks of "{job.name}" that did not run could not be written to its history: {error!r}'
+        self._events.emit("history.failed", job.name, logging.WARNING, message, why=repr(error))

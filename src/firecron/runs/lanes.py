@@ -15,18 +15,20 @@ A tick's turn comes here as the tick comes, before it has a worker. Only the new
 and each has a grace of its own, all turns stay, in the order of their ticks. A look is a turn without a tick: it looks
 for a run that died and for missed ticks. It comes after all turns in line. One look is enough. Once a run begins no
 look is needed, because the run's claim has looked.
+
+Each instance reports the ticks that it skips or misses itself, at that time: only this module emits `run.skipped` and
+`run.missed`. The bookkeeper reports the ticks that no instance ran.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import dataclass, field
 
 from firecron.base.events import Events
 from firecron.jobs.job import Job
-from firecron.runs.agenda import Agenda
-from firecron.runs.turn import Lane, Place, Turn
-from firecron.runs.unrun import report_skipped
+from firecron.runs.turn import Agenda, Lane, Place, Turn
 
 
 class Lanes:
@@ -276,3 +278,16 @@ def _make_room(turn: Turn) -> None:
     """Make the lane free for another current turn, if this turn is the current one. Called under the lock."""
     if turn.lane.current is turn:
         turn.lane.current = None
+
+
+# --- reports of ticks that this instance did not run
+
+
+def report_skipped(events: Events, name: str, slot: str, why: str) -> None:
+    """Report that this instance leaves the tick out on purpose."""
+    events.emit("run.skipped", name, logging.INFO, f'"{name}" skips its tick {slot}: {why}', slot=slot)
+
+
+def report_missed(events: Events, name: str, slot: str, why: str, late: int | None = None) -> None:
+    """Report that this instance could not run the tick in time."""
+    events.emit("run.missed", name, logging.WARNING, f'"{name}" missed its tick {slot}: {why}', slot=slot, late=late)

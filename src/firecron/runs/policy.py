@@ -1,27 +1,47 @@
-"""The policy: which tick to claim, and what to record of the ticks that a claim passes over. Pure decisions.
+"""The policy: which tick a claim takes, and what it owes to the ticks that it passes over. Pure decisions.
 
-`choose` is called inside the compare-and-swap, for each record that is read on the way. So its claim is right for the
-very record that it replaces. `between` is called after the claim. It returns the history's entries for the ticks
-between the replaced record's slot and the claim's own slot. No other instance writes these entries.
+    choose      which tick to claim: an abandoned run, else a missed tick, else the tick that is due
+    between     the history's entries for the ticks that the claim has passed over
+    remember    what the claim's record keeps of the ticks that it leaves behind
+    judge       which tick of the history may be resumed by hand, and as which attempt
+
+`choose` and `remember` are called inside the compare-and-swap, for each record that is read on the way. So the claim is
+right for the very record that it replaces. `between` is called after the claim, and for the ticks between the replaced
+record's slot and the claim's own slot. No other instance writes these entries.
+
+A tick counts as skipped if the lock was held at its slot (overlap), and as missed if the lock was free. The record
+alone must tell the two apart:
+
+    slot    missedAfter   missedUntil     acquiredAt     expiresAt or releasedAt      now
+      |  held   |    free      |     held                     |         free           |
+
+The record of a claim shows when the lock became free after that claim. A claim may leave missed ticks behind: a
+catch-up of an older tick, a rerun, a run by hand, or a late claim. Such a claim copies the free spans before it into
+its own record. `missedAfter` and `missedUntil` are the oldest span. `missedMore` has the later spans, as pairs with a
+slash. Spans without a tick are left out, and two spans with no tick between them become one, so there are rarely two.
+
+Limits: after an unlock (`expiresAt = 0`) the record doesn't show when the lock was freed. The lock then counts as free
+from `acquiredAt` on. Of more than ten spans only the newest ten are remembered. A job's first claim replaces no record,
+so it remembers nothing: if it is late, the ticks between its slot and itself count as skipped.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from firecron.base.instants import to_datetime, to_milliseconds
-from firecron.cron.ticks import newest
+from firecron.base.instants import check_instant, to_datetime, to_milliseconds, to_text
+from firecron.cron.schedule import Schedule
+from firecron.cron.ticks import has_tick, newest
+from firecron.errors import ConfigurationError
 from firecron.jobs.options import JobOptions
 from firecron.jobs.run import Outcome, Trigger
-from firecron.lock.record import LockRecord
-from firecron.lock.request import NONE_MISSED, Missed
-from firecron.runs.entry import Entry, unrun
-from firecron.runs.missing import Span, free, held, remember, was_held
+from firecron.lock.record import NONE_MISSED, LockRecord, Missed
+from firecron.runs.entry import Entry, read_entry, unrun
 
 MOST_CLAIMS = 3
 MOST_MISSED = 100
-MOST_ENTRIES = 50
-MOST_COUNTED = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,35 +56,6 @@ class Claim:
     trigger: Trigger
     missed: Missed = NONE_MISSED
     is_rerun: bool = False
-
-
-# A tick that is handed over within its own second is never late.
-_LEAST_GRACE = 1_000
-
-
-def start_ends(options: JobOptions, due: str) -> int:
-    """Return until when a tick may start, in RTDB's time: the end of its grace.
-
-    With an overlap policy that waits until the next tick, it is the slot of the next tick.
-    """
-    if options.waits_until_next_tick:
-        return to_milliseconds(options.schedule.after(to_datetime(due)))
-    return to_milliseconds(due) + max(options.grace, _LEAST_GRACE)
-
-
-def time_to_start(options: JobOptions, due: str) -> int:
-    """Return for how long a tick may start, in milliseconds: until the end of its grace, or until the next tick."""
-    slot = to_milliseconds(due)
-    return min(start_ends(options, due), to_milliseconds(options.schedule.after(to_datetime(slot)))) - slot
-
-
-def is_late_for(record: LockRecord | None, due: str, now: int, margin: int) -> bool:
-    """Return whether an instance that asks in a later wave has to skip the tick, because it would have been refused at
-    once: the lock was held when the tick came. A lock that is still held doesn't count: it is refused anyway.
-    """
-    if record is None or record.is_live(now, margin):
-        return False
-    return was_held(record, to_milliseconds(due), margin)
 
 
 def choose(
@@ -121,6 +112,43 @@ def missed(record: LockRecord, options: JobOptions, now: int, due: str | None) -
     return found
 
 
+# --- when a tick may start
+
+# A tick that is handed over within its own second is never late.
+_LEAST_GRACE = 1_000
+
+
+def start_ends(options: JobOptions, due: str) -> int:
+    """Return until when a tick may start, in RTDB's time: the end of its grace.
+
+    With an overlap policy that waits until the next tick, it is the slot of the next tick.
+    """
+    if options.waits_until_next_tick:
+        return to_milliseconds(options.schedule.after(to_datetime(due)))
+    return to_milliseconds(due) + max(options.grace, _LEAST_GRACE)
+
+
+def time_to_start(options: JobOptions, due: str) -> int:
+    """Return for how long a tick may start, in milliseconds: until the end of its grace, or until the next tick."""
+    slot = to_milliseconds(due)
+    return min(start_ends(options, due), to_milliseconds(options.schedule.after(to_datetime(slot)))) - slot
+
+
+def is_late_for(record: LockRecord | None, due: str, now: int, margin: int) -> bool:
+    """Return whether an instance that asks in a later wave has to skip the tick, because it would have been refused at
+    once: the lock was held when the tick came. A lock that is still held doesn't count: it is refused anyway.
+    """
+    if record is None or record.is_live(now, margin):
+        return False
+    return was_held(record, to_milliseconds(due), margin)
+
+
+# --- what a claim writes to the history
+
+MOST_ENTRIES = 50
+MOST_COUNTED = 500
+
+
 def between(
     record: LockRecord | None, options: JobOptions, claim: Claim, silent_since: int | None = None
 ) -> list[Entry]:
@@ -157,11 +185,178 @@ def before_manual(record: LockRecord | None) -> list[Entry]:
 
 
 def _cut_short(record: LockRecord, slot: str) -> Entry:
+    """Return the entry of a run that has not finished. The run's own entry outranks it, if there is one."""
     fence = None if record.fence is None else int(record.fence)
-    return unrun(slot, "cancelled" if record.is_cancelled else "abandoned", int(record.attempt or 1), fence)
+    outcome: Outcome = "cancelled" if record.is_cancelled else "abandoned"
+    return unrun(slot, record.ended_as or outcome, int(record.attempt or 1), fence)
 
 
 def _entries(slots: list[str], outcome: Outcome) -> list[Entry]:
     if len(slots) <= MOST_ENTRIES:
         return [unrun(slot, outcome) for slot in slots]
     return [unrun(slots[-1], outcome, count=min(len(slots), MOST_COUNTED), at_least=len(slots) > MOST_COUNTED)]
+
+
+# --- when the lock was free
+
+MOST_SPANS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A span of time in milliseconds: after `start`, up to and including `end`."""
+
+    start: int
+    end: int
+
+
+def free(record: LockRecord, end: int, silent_since: int | None = None) -> list[Span]:
+    """Return the spans in which the lock was free, after the record's slot and up to `end`, oldest first.
+
+    With `silent_since`, the time since the holder's last sign of life counts as free, too. This is for the history
+    only, because the record doesn't show it.
+    """
+    if record.slot is None:
+        return []
+    ended = freed_at(record) if silent_since is None else min(freed_at(record), silent_since)
+    found = [*_remembered(record), Span(ended, end)]
+    return list(_in_order(found, to_milliseconds(record.slot), end))
+
+
+def held(record: LockRecord, end: int, silent_since: int | None = None) -> list[Span]:
+    """Return the spans in which the lock was held: all other time after the slot and up to `end`, oldest first."""
+    if record.slot is None:
+        return []
+    bounds = [to_milliseconds(record.slot)]
+    for span in free(record, end, silent_since):
+        bounds += [span.start, span.end]
+    bounds.append(end)
+    return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if start < stop]
+
+
+def was_held(record: LockRecord, at: int, margin: int) -> bool:
+    """Return whether the lock was held at an instant, from before it until more than a margin after it."""
+    spans = held(record, at + margin + 1)
+    if record.slot is None:
+        # No tick was claimed yet, so only the last acquisition is known, such as that of a run by hand.
+        spans = [Span(int(record.acquiredAt or 0), freed_at(record))]
+    return any(span.start < at and span.end > at + margin for span in spans)
+
+
+def remember(record: LockRecord, schedule: Schedule, now: int, slot: str | None = None) -> Missed:
+    """Return what the record of a claim at `now` has to remember: the free spans with ticks after the claim's slot.
+
+    If the claim has no `slot`, or one that is not later than the record's, the spans after the record's slot count.
+    """
+    spans: list[Span] = []
+    for span in _in_order(free(record, now - 1), 0 if slot is None else to_milliseconds(slot), now - 1):
+        if not has_tick(schedule, span.start, span.end):
+            continue
+        if spans and not has_tick(schedule, spans[-1].end, span.start):
+            spans[-1] = Span(spans[-1].start, span.end)
+        else:
+            spans.append(span)
+    if not spans:
+        return NONE_MISSED
+    oldest, *more = [(to_text(span.start), to_text(span.end)) for span in spans[-MOST_SPANS:]]
+    return Missed(*oldest, " ".join("/".join(pair) for pair in more) or None)
+
+
+def _remembered(record: LockRecord) -> Iterator[Span]:
+    if record.missedAfter is None or record.acquiredAt is None:
+        return
+    claimed = int(record.acquiredAt) - 1
+    until = claimed if record.missedUntil is None else min(to_milliseconds(record.missedUntil), claimed)
+    yield Span(to_milliseconds(record.missedAfter), until)
+    for pair in (record.missedMore or "").split():
+        start, _, end = pair.partition("/")
+        yield Span(to_milliseconds(start), min(to_milliseconds(end), claimed))
+
+
+def freed_at(record: LockRecord) -> int:
+    """Return when the lock became free after the record's claim.
+
+    A minimum hold keeps the lock held beyond the release. An unlock sets an expiry in the past.
+    """
+    return max(int(number or 0) for number in (record.expiresAt, record.releasedAt, record.acquiredAt))
+
+
+def _in_order(spans: list[Span], after: int, end: int) -> Iterator[Span]:
+    """Yield the parts of the spans between two instants. No part overlaps another, even if the record was edited."""
+    for span in spans:
+        start, stop = max(span.start, after), min(span.end, end)
+        if start < stop:
+            yield Span(start, stop)
+            after = stop
+
+
+# --- resuming a tick by hand, with its slot, its idempotency key, its steps and its next attempt
+#
+# A run that failed is not begun again by itself, and a run by hand is another run: it would do everything anew.
+# Resuming claims the lock as a run by hand does, so it moves no slot, its crash is rerun by nobody, and no later tick
+# cancels it. What the history says is judged under the lock, so no run of the tick is under way, and none begins
+# meanwhile.
+#
+# The unfinished tick is an exception: in the node, the resumed run is one more claim of that tick. If it dies, the tick
+# is run again where died runs are, and with `overlap="cancel_previous"` the next tick cancels it, on any instance.
+
+_MANUAL = "-manual-"
+_RUN_ID = re.compile(r"[0-9a-f]{6}")
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A tick that is resumed, by the key of its entry in the history, and the number of the attempt."""
+
+    key: str
+    attempt: int
+
+    @property
+    def slot(self) -> str | None:
+        """The tick; None if a run by hand is resumed."""
+        return None if _MANUAL in self.key else self.key
+
+    def idempotency_key(self, name: str) -> str:
+        """Return the key that the first attempt had."""
+        return f"{name}:{self.key}" if self.slot is not None else f"{name}:manual:{self.key.rpartition('-')[2]}"
+
+
+def check_key(key: str) -> str:
+    """Return the key of a tick: an instant, or a run by hand. Raise ConfigurationError for any other text."""
+    instant, manual, run_id = key.partition(_MANUAL)
+    try:
+        check_instant(instant)
+    except ValueError:
+        instant = ""
+    if not instant or (manual and not _RUN_ID.fullmatch(run_id)):
+        raise ConfigurationError(
+            f"{key!r} can't be resumed: name a tick, such as 2026-11-18T09:00:00Z, or the key of a run by hand, such "
+            "as 2026-11-18T09:00:00Z-manual-a1b2c3"
+        )
+    return key
+
+
+def judge(key: str, entry: object, unfinished: str | None, attempt: int) -> Resumed | str:
+    """Return the resumed tick, or why it may not be resumed.
+
+    `entry` is the node of its entry in the history. `unfinished` is that of the lock's record, and `attempt` how often
+    that tick was claimed before.
+    """
+    is_unfinished = key == unfinished
+    if entry is None and not is_unfinished:
+        why = (
+            "it may have been pruned, or its instance died, for a run by hand that dies leaves no entry. See what it "
+            "has recorded (firecron runs JOB --steps), and run the job by hand anew"
+            if _MANUAL in key
+            else "it may have been pruned, or never claimed (run it with --slot)"
+        )
+        return f"the history has no run of {key}: {why}"
+    last = attempt if is_unfinished else 0
+    if entry is not None:
+        seen = read_entry(key, entry)
+        if seen.outcome == "succeeded":
+            return f"{key} has succeeded"
+        if seen.outcome == "malformed":
+            return f"the history of {key} can't be read: {seen.error}"
+        last = max(last, seen.attempt or 0)
+    return Resumed(key, last + 1)

@@ -10,6 +10,7 @@ A turn has a worker thread while it claims, runs and records, but not while it w
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 from collections import Counter
 from collections.abc import Iterator
@@ -19,29 +20,22 @@ from functools import partial
 from firecron.base.clocks import Timing
 from firecron.base.flag import Flag
 from firecron.base.identity import Identity
-from firecron.base.outstanding import Outstanding
+from firecron.base.threads import Outstanding
 from firecron.errors import Stopping
 from firecron.jobs.job import Job
-from firecron.jobs.registry import Registry
-from firecron.jobs.result import Result
+from firecron.jobs.registry import Registry, Result
 from firecron.jobs.run import Trigger
 from firecron.lock.lease import Lease
 from firecron.lock.refusal import Refusal
 from firecron.lock.service import LockService
-from firecron.runs.beginning import run_of
-from firecron.runs.body import Loop
-from firecron.runs.bookkeeper import Bookkeeper
-from firecron.runs.cancelling import Canceller
-from firecron.runs.claimer import Claimed, Claimer
-from firecron.runs.execution import Performer, Ran
-from firecron.runs.history import History
-from firecron.runs.lanes import Lanes
+from firecron.runs.body import CANCEL_AHEAD, Loop
+from firecron.runs.claimer import Canceller, Claimed, Claimer, Resumer
+from firecron.runs.execution import Performer, Ran, run_of
+from firecron.runs.history import Bookkeeper, History
+from firecron.runs.lanes import Lanes, report_skipped
 from firecron.runs.policy import MOST_CLAIMS, MOST_MISSED
-from firecron.runs.resumer import Resumer
 from firecron.runs.turn import PendingClaim, Place, Turn, WantedClaim
-from firecron.runs.unrun import report_skipped
 
-_CANCEL_AHEAD = 2.0
 _LOOK_AGAIN = 1.0
 
 
@@ -66,7 +60,7 @@ class Runner:
         self._bookkeeper = bookkeeper
         self._registry = registry
         self._claimer = claimer
-        self._resumer = Resumer(locks, history, claimer)
+        self._resumer = Resumer(locks, history, claimer, bookkeeper)
         self._lanes = lanes
         self._canceller = Canceller(locks)
         self.performer = Performer(locks, timing, identity, lambda: bool(self.stopping))
@@ -189,7 +183,17 @@ class Runner:
         """Take turns from now on, also after a stop."""
         # The turns from before a stop are dropped: nothing would call them again.
         self._lanes.clear()
+        self.outstanding.latest = math.inf
         self.stopping = Flag()
+
+    def hurry(self) -> None:
+        """End the stop that is under way soon: cancel async runs now, and wait no longer for the others than for these.
+
+        Called from any thread.
+        """
+        for execution in self.performer.active():
+            execution.cancel()
+        self.outstanding.hurry(self._timing.mono() + CANCEL_AHEAD * 1000)
 
     def stop(self, grace: float) -> None:
         """Tell all runs to stop, and wait up to `grace` seconds for them.
@@ -201,7 +205,7 @@ class Runner:
         self._lanes.clear()
         for execution in self.performer.active():
             execution.stop()
-        self.outstanding.wait(deadline - _CANCEL_AHEAD * 1000)
+        self.outstanding.wait(deadline - CANCEL_AHEAD * 1000)
         for execution in self.performer.active():
             execution.cancel()
         self.outstanding.wait(deadline)
@@ -231,7 +235,8 @@ class Runner:
         if not job.options.cancels_previous or due is None or not self._lanes.is_in_line(turn):
             return None
         runs = [execution for execution in self.performer.active() if execution.run.name == job.name]
-        leases = [run.lease for run in runs if run.slot is not None and run.slot < due and isinstance(run.lease, Lease)]
+        earlier = [run for run in runs if run.is_of_its_tick and run.slot is not None and run.slot < due]
+        leases = [run.lease for run in earlier if isinstance(run.lease, Lease)]
         # A run that has claimed and not begun is not under way yet, so look again.
         return self._canceller.cancel_here(job, due, leases) if runs else _LOOK_AGAIN
 

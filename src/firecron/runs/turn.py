@@ -7,22 +7,22 @@ to its end.
     PendingClaim    a wanted claim during its tries: the claims that were asked for, and the ticks in doubt
     Turn            a job, its wanted claim, its pending claim, and the results of its runs
     Lane            the turns and runs of one job on this instance
+    Place           a place for a run by hand in a lane
+    Agenda          takes the work that a turn schedules for later, on threads that this room doesn't know
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from firecron.jobs.job import Job
-from firecron.jobs.result import Result
+from firecron.jobs.registry import Result
 from firecron.jobs.run import Trigger
-from firecron.lock.bid import Bid
+from firecron.lock.protocol import Bid
 from firecron.lock.refusal import Refusal
 from firecron.runs.policy import Claim
-
-State: TypeAlias = Literal["called", "trying", "waiting", "holding"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class WantedClaim:
 
     Without `due`, only what the record leaves to do is claimed. `trigger` is the trigger of a run of `due`. A patient
     claim is tried until the tick's grace is over. Any other claim is tried once, whatever the grace. A claim that
-    `looks_back` is for a tick from before this instance had the job: it is made only if the job has run before. A claim
-    that `insists` is made again soon if the database can't be reached: a lock was seen to expire now. A claim that
-    `is_later` is made some time after its tick (in a later wave, once a worker is free, by a new instance): the tick is
-    skipped if the lock was held when it came.
+    `looks_back` is for a tick from before this instance had the job: it is made only if the job has run before, or
+    `had_others` says that other instances had the job by then. A claim that `insists` is made again soon if the
+    database can't be reached: a lock was seen to expire now. A claim that `is_later` is made some time after its tick
+    (in a later wave, once a worker is free, by a new instance): the tick is skipped if the lock was held when it came.
     """
 
     due: str | None
@@ -43,6 +43,7 @@ class WantedClaim:
     looks_back: bool = False
     insists: bool = False
     is_later: bool = False
+    had_others: bool = False
 
     @property
     def tick_to_report(self) -> str | None:
@@ -56,8 +57,8 @@ class PendingClaim:
 
     `ends` is the monotonic time at which the tick's grace is over, None while that is not known. `asked` has each claim
     that was asked for, by the instant of its reading: any of them may have been written although its reply was lost.
-    `in_doubt` has the earlier ticks that may have been claimed in this way, each with its last refusal. `cancelled` is
-    the holder of the run that this claim has cancelled.
+    `in_doubt` has the earlier ticks that may have been claimed since they were refused, in this way or by others, each
+    with its last refusal. `cancelled` is the holder of the run that this claim has cancelled.
     """
 
     job: Job
@@ -118,6 +119,9 @@ class Turn:
         return due is not None and (others is None or due > others)
 
 
+State: TypeAlias = Literal["called", "trying", "waiting", "holding"]
+
+
 @dataclass(eq=False)
 class Lane:
     """The turns and runs of one job on this instance.
@@ -150,3 +154,19 @@ class Place:
     """
 
     lane: Lane
+
+
+class Agenda(Protocol):
+    """Takes work to be done now or at an instant. No method blocks."""
+
+    def submit(self, turn: Turn) -> None:
+        """Give the turn to a worker, which goes on with it."""
+
+    def at(self, instant: int, call: Callable[[], None]) -> None:
+        """Make this call when RTDB's clock shows the instant. The call must not block."""
+
+    def look_again(self, job: Job, instant: int) -> None:
+        """Look for a dead run of the job at this instant of RTDB's clock, when a lock that was seen expires."""
+
+    def wake(self, job: Job) -> None:
+        """Look again when the job's waiting turn is to try: its lock has changed, or isn't heard of any more."""

@@ -3,8 +3,8 @@
     begin    where jobs tick: all jobs of the program, beside its start
     add      a job that the program adds later
     won      a job that was run here by its schedule
-    served   a job that was run here for a trigger, which may be all that runs it; the first time all jobs, because the
-             one whose trigger was forgotten is never run
+    served   a job that was run here for a trigger, or is about to be, as by `firecron exec`; a trigger may be all that
+             runs it. The first time all jobs, because the one whose trigger was forgotten is never run
 
 Entries are read, all in one request, and what differs is written, 500 jobs in a request. Nothing is written where
 nothing differs. A job that was run is looked at once an hour at most, and only its own entry. All of this is done on a
@@ -42,10 +42,9 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from firecron.base.clocks import Deadline, Timing
-from firecron.base.workers import Crew
-from firecron.errors import Denied, StoreError
-from firecron.jobs.catalogue import changed, declared
-from firecron.jobs.groups import live_groups_of, read_groups
+from firecron.base.threads import Crew
+from firecron.errors import Denied, NoCredentials, StoreError
+from firecron.jobs.catalogue import changed, declared, live_groups_of, read_groups, ticked_since
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.lock.service import LockService
@@ -73,7 +72,7 @@ class Declaring:
         self._registry = registry
         self.crew = crew
         self._later = later
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self.forget()
 
     def forget(self) -> None:
@@ -82,14 +81,17 @@ class Declaring:
             self._term = object()
             self._ticks = False
             self._is_busy = False
+            self._lock.notify_all()
             self._due: set[str] = set()
             self._looked: dict[str, float] = {}
+            self._since: dict[str, int | None] = {}
+            self._asking: dict[str, list[Callable[[int | None], None]]] = {}
             self._has_failed = False
             self._not_before = 0.0
 
     def after_fork(self) -> None:
         """Forget in a forked child: the thread is the parent's, and may hold the lock."""
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self.crew.after_fork()
         self.forget()
 
@@ -101,8 +103,23 @@ class Declaring:
 
     def add(self, job: Job) -> None:
         """Look at a job that the program has just added."""
+        with self._lock:
+            self._since.pop(job.name, None)  # it may be known of another schedule
         if self._ticks:
             self._ask_for([job.name])
+
+    def when_known(self, job: Job, answer: Callable[[int | None], None]) -> None:
+        """Call `answer` with the instant since when instances tick for the job by its schedule; None if none did.
+
+        The call must not block. It is made once a look has read the job's entry: a look that failed is made again.
+        """
+        with self._lock:
+            is_known = job.name in self._since
+            since = self._since.get(job.name)
+            if not is_known:
+                self._asking.setdefault(job.name, []).append(answer)
+        if is_known:
+            answer(since)
 
     def won(self, job: Job) -> None:
         """Look at a job that was run here by its schedule, unless it was looked at within an hour."""
@@ -116,6 +133,11 @@ class Declaring:
             self._ask_for(other.name for other in self._registry.jobs())
         elif looked is None or self._timing.mono() - looked >= _AGAIN:
             self._ask_for([job.name])
+
+    def wait(self, seconds: float) -> None:
+        """Wait until no look is under way, but no longer than this. Without it, `forget` drops what was not written."""
+        with self._lock:
+            self._lock.wait_for(lambda: not self._is_busy, seconds)
 
     def _ask_for(self, names: Iterable[str]) -> None:
         with self._lock:
@@ -150,10 +172,11 @@ class Declaring:
                 return set()
             names, self._due = self._due, set()
             self._is_busy = bool(names)
+            self._lock.notify_all()
             return names
 
     def _look(self, names: set[str], term: object) -> None:
-        """Read the entries of these jobs, and write those that differ. Raise StoreError."""
+        """Read the entries of these jobs, answer `when_known`, and write the entries that differ. Raise StoreError."""
         store, paths = self._locks.store, self._locks.paths
         jobs = {job.name: job for job in self._registry.jobs() if job.name in names}
         if len(jobs) == 1:
@@ -162,10 +185,15 @@ class Declaring:
         else:
             stored = store.read(paths.jobs, self._deadline()).node if jobs else None
         entries = stored if isinstance(stored, dict) else {}
+        since = {name: ticked_since(job.options.schedule, entries.get(name)) for name, job in jobs.items()}
         with self._lock:
             if term is not self._term:
                 return
             ticks = self._ticks
+            self._since.update(since)
+            asked = [(answer, since[name]) for name in jobs for answer in self._asking.pop(name, ())]
+        for answer, instant in asked:
+            answer(instant)
         found = {name: self._changed(job, entries.get(name), ticks=ticks) for name, job in jobs.items()}
         ticked = {name for name, node in found.items() if node is not None and _ticks(entries.get(name))}
         if ticked and not ticks:
@@ -199,29 +227,36 @@ class Declaring:
         return {name for name in names if live_groups_of(name, groups, now)}
 
     def _put_off(self, term: object, names: set[str], error: BaseException) -> None:
-        """Look at these jobs again later, and say so, once until a look succeeds."""
-        delay = _RETRY_DENIED if isinstance(error, Denied) else _RETRY
+        """Look at these jobs again later, and say so: as a WARNING once until a look succeeds."""
+        delay = _RETRY_DENIED if _is_by_rules(error) else _RETRY
         with self._lock:
             if term is not self._term:
                 return
             self._is_busy = False
+            self._lock.notify_all()
             self._due |= names
             self._not_before = self._timing.mono() + delay * 1000
-            is_first, self._has_failed = not self._has_failed, True
+            # Before RTDB's time is known the ticker logs the cause.
+            is_known = self._locks.clock.peek() is not None
+            is_news, self._has_failed = not self._has_failed, self._has_failed or is_known
             ticks = self._ticks
-        if is_first:
-            self._complain(error)
+        if is_news:
+            self._complain(error, logging.WARNING if is_known else logging.DEBUG)
         if ticks:
             self._later(delay, lambda: self._start(is_retry=True))
 
-    def _complain(self, error: BaseException) -> None:
+    def _complain(self, error: BaseException, level: int) -> None:
         why = str(error) if isinstance(error, StoreError) else repr(error)
-        remedy = ": deploy the rules that `firecron rules` prints" if isinstance(error, Denied) else ""
-        message = f"The catalogue of jobs could not be written{remedy}. Jobs run nevertheless. {why}"
-        self._locks.events.emit("catalogue.failed", "firecron", logging.WARNING, message, why=why)
+        remedy = ": deploy the rules that `firecron rules` prints" if _is_by_rules(error) else ""
+        message = f"The catalogue of jobs could not be read or written{remedy}. No run depends on it. {why}"
+        self._locks.events.emit("catalogue.failed", "firecron", level, message, why=why)
 
     def _deadline(self) -> Deadline:
         return self._locks.deadline(self._locks.settings.request_timeout)
+
+
+def _is_by_rules(error: BaseException) -> bool:
+    return isinstance(error, Denied) and not isinstance(error, NoCredentials)
 
 
 def _ticks(entry: object) -> bool:

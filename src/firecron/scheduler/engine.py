@@ -3,7 +3,7 @@
     ticker ─ (job, slot) ─► waves ─► turn ─ on a worker ─► runner      the ticker calls a waiting turn again
     heartbeat ─ ticket ─► waves
     heartbeat ─► recovery ─ abandoned and missed ticks ─► turn
-    heartbeat ─► lateness                                             tells of jobs that are late
+    heartbeat ─► lateness                                             reports jobs that are late
     leaders                                                           beside all that, on threads of their own
     runner ─ a job that was run ─► declaring                          the catalogue
 
@@ -14,33 +14,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 
 from firecron.base.clocks import Timing
-from firecron.base.instants import to_datetime, to_text
-from firecron.base.workers import Crew, Workers
+from firecron.base.instants import to_datetime, to_milliseconds, to_text
+from firecron.base.threads import Crew, Workers
 from firecron.errors import ConfigurationError, Stopping
-from firecron.jobs.around import Around
-from firecron.jobs.checks import Checks
-from firecron.jobs.explorer import explore
-from firecron.jobs.job import Job
-from firecron.jobs.registry import Registry
-from firecron.jobs.result import Result
+from firecron.jobs.job import Around, Job, explore
+from firecron.jobs.registry import Checks, Registry, Result
 from firecron.jobs.run import Trigger
 from firecron.leaders.leader import explore_leaders
-from firecron.leaders.leaders import Leaders
-from firecron.leaders.office import Staff
+from firecron.leaders.leaders import Leaders, Staff
 from firecron.lock.service import LockService
-from firecron.runs.bookkeeper import Bookkeeper
 from firecron.runs.claimer import Claimer
-from firecron.runs.history import History
+from firecron.runs.history import Bookkeeper, History
 from firecron.runs.lanes import Lanes
 from firecron.runs.runner import Runner
 from firecron.runs.turn import Turn, WantedClaim
 from firecron.scheduler.declaring import Declaring
 from firecron.scheduler.heartbeat import Heartbeat
-from firecron.scheduler.lateness import Lateness
-from firecron.scheduler.recovery import Recovery
+from firecron.scheduler.recovery import Lateness, Recovery
 from firecron.scheduler.ticker import Ticker
 from firecron.scheduler.waves import Waves
 
@@ -96,6 +90,7 @@ class Engine:
 
     def start(self) -> None:
         """Start the threads that tick, beat and recover."""
+        self.ticker.begin()
         if self._has_threads:
             self.recovery.start()
             self.heartbeat.start()
@@ -120,11 +115,19 @@ class Engine:
         self.heartbeat.wait(ends)
         self.ticker.wait(max(0.0, ends - self._timing.mono()) / 1000)
         self.crew.dismiss()
-        # The turns that waited are over. Whoever else waits on these locks asks, and follows again if refused.
+        # The turns that waited are over. Any other waiter on these locks asks, and follows again if refused.
         self.claimer.forget()
         self._locks.streams.close()
         # The keeper goes on renewing the locks that the program holds by hand.
         self._locks.contender.keeper.rest()
+        # A program may go on for long. What still runs, or uses the locks, opens a socket when it needs one.
+        self._locks.rest()
+
+    def hurry(self) -> None:
+        """End a stop that is under way soon. Without one this changes nothing. Called from any thread."""
+        if self.runner.stopping:
+            self.leaders.hurry()
+            self.runner.hurry()
 
     def seconds_left(self, most: float) -> float:
         """Return how much of the grace is left to those who tell others of the runs: so many seconds at most.
@@ -177,7 +180,7 @@ class Engine:
         self.recovery.look_again(job, instant)
 
     def wake(self, job: Job) -> None:
-        """Plan the next try of the job's waiting turn anew: its lock has changed, or isn't told of any more."""
+        """Plan the next try of the job's waiting turn anew: its lock has changed, or isn't heard of any more."""
         turn = self.lanes.waiting(job)
         if turn is None or turn.pending is None:
             return
@@ -210,6 +213,14 @@ class Engine:
         if job.options.once_per_tick:
             is_later = job.options.asks_in_waves
             self.submit(self.runner.turn(job, WantedClaim(slot, "schedule", looks_back=True, is_later=is_later)))
+
+    def _look_back_again(self, job: Job, wanted: WantedClaim, since: int | None) -> None:
+        """Run this tick although the job has never run, if other instances had the job by then.
+
+        They may be gone; and if any is left, it may wait for the others, whom the beats of this instance hide.
+        """
+        if since is not None and wanted.due is not None and since < to_milliseconds(wanted.due):
+            self.submit(self.runner.turn(job, replace(wanted, had_others=True)))
 
     # --- the registry's control of its jobs
 
@@ -287,6 +298,8 @@ class Engine:
         delay = self.runner.go_on(turn)
         if any(result.run is not None for result in turn.results):
             self.declaring.won(turn.job)
+        elif turn.wanted.looks_back and not turn.wanted.had_others and _has_never_run(turn):
+            self.declaring.when_known(turn.job, lambda since: self._look_back_again(turn.job, turn.wanted, since))
         if delay is not None:
             self._plan(turn, delay)
             self.wake(turn.job)  # what was heard since the delay was computed has woken nobody
@@ -296,6 +309,12 @@ class Engine:
         turn.plans, turn.tries_at = turn.plans + 1, self._timing.mono() + delay * 1000
         plan = turn.plans
         self.ticker.after(delay, lambda: self.submit(turn) if turn.plans == plan else None)
+
+
+def _has_never_run(turn: Turn) -> bool:
+    """Return whether a turn was refused because no tick of its job was ever claimed."""
+    refusals = [result.refusal for result in turn.results if result.refusal is not None]
+    return any(refusal.reason == "slot_done" and refusal.slot is None for refusal in refusals)
 
 
 @contextmanager

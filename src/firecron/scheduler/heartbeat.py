@@ -1,8 +1,15 @@
 """The heartbeat: writes signs of life to `cron-instances/<id>`, one node a process, and makes the rounds of recovery.
 
 The reply to each beat contains RTDB's time, so an instance that beats never has to ask for it. The same write shows
-that the instance's group lives, in `cron-groups` (see `membership`), and takes a ticket from the group's counter (see
-`base/tickets`). If the security rules refuse that, because they are older, the beat is sent again without the group.
+that the instance's group lives, in `cron-groups`, and takes a ticket from the group's counter (see `base/tickets`). If
+the security rules refuse that, because they are older, the beat is sent again without the group.
+
+The first beat in a group writes which jobs the group runs (`jobs/catalogue`). All instances of the group write the
+same, so it doesn't matter which comes last. It is sent until a beat was written, and again if the counter went back:
+then somebody has deleted the node. When the group was first seen is written by those that took its first tickets, each
+with the time of its own first beat, in its second beat: only the reply to the first one has shown that they were among
+the first. They are a few, so that the time is there although one of them dies. Theirs are seconds apart, and any of
+them will do.
 
 A round that is due follows a beat, and has to stop at the next beat. After a completed round the nodes of dead
 instances are removed, and counters that no instance has used for an hour. Rounds read everything, so in a large group
@@ -15,25 +22,66 @@ At the end the thread removes the instance's own node, so that a stop doesn't ha
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from firecron.base.clocks import Deadline, Timing
-from firecron.base.exact import number
+from firecron.base.instants import number
 from firecron.base.tickets import has_fallen, odds_of_pruning, odds_of_round
+from firecron.cron.schedule import Schedule
 from firecron.errors import Denied, StoreError, Unavailable
+from firecron.jobs.catalogue import group_fields
 from firecron.jobs.registry import Registry
-from firecron.lock.instances import PRUNED_BEATS, inspect_instances
+from firecron.lock.refusal import PRUNED_BEATS, inspect_instances
 from firecron.lock.service import LockService
 from firecron.runs.runner import Runner
-from firecron.scheduler.lateness import Lateness
-from firecron.scheduler.membership import Membership
-from firecron.scheduler.recovery import Recovery
+from firecron.scheduler.recovery import Lateness, Recovery
 from firecron.scheduler.waves import Draw, Waves
 from firecron.store import ONE_MORE, SERVER_TIME
 
+# How many instances say when their group was first seen.
+_FOUNDERS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What an instance knows of its group's node after its last beat.
+
+    `number` is its last ticket there. `is_told` says that the group's jobs are in the node. `founded_at` is when the
+    group was first seen, if this instance has still to say so.
+    """
+
+    group: str = ""
+    number: int | None = None
+    is_told: bool = False
+    founded_at: int | None = None
+
+    def fields(
+        self, group: str, schedules: Mapping[str, Schedule], service: str, heartbeat: float
+    ) -> dict[str, object]:
+        """Return the fields that the next beat writes into the node of this group, given its jobs' schedules."""
+        is_same = group == self.group
+        told = {} if is_same and self.is_told else group_fields(schedules, service, heartbeat)
+        founded = {"firstSeenAt": self.founded_at} if is_same and self.founded_at is not None else {}
+        return {**told, **founded}
+
+    def after(self, group: str, number: int | None, seen_at: int | None) -> Membership:
+        """Return the membership after a beat that was written, with the ticket and the time in its reply."""
+        before = self if group == self.group else Membership(group)
+        if number is None:
+            return replace(before, is_told=True, founded_at=None)
+        is_first = before.number is None
+        has_restarted = before.number is not None and number <= before.number
+        is_founder = (is_first or has_restarted) and number <= _FOUNDERS
+        return Membership(group, number, not has_restarted, seen_at if is_founder else None)
+
+
 _REMOVE_TIMEOUT = 1.0
+# How late a beat may be, in heartbeats. Of instances that are frozen together a small part is not later than that.
+_LATE = 0.05
 # A counter that was not used for an hour belongs to no group any more. The security rules say the same.
 _FORGOTTEN = 3_600_000
 
@@ -41,7 +89,8 @@ _FORGOTTEN = 3_600_000
 class Heartbeat:
     """Beats from `start` to `leave`. Each beat writes the number of jobs and the number of runs under way.
 
-    `chance` returns a number from 0 to 1. It chooses when the second beat comes, and what a large group does by chance.
+    `chance` returns a number from 0 to 1. It chooses when the next beat comes after a first or a late one, and what a
+    large group does by chance.
     """
 
     def __init__(
@@ -75,12 +124,15 @@ class Heartbeat:
         self._at_work: set[threading.Thread] = set()
         self._random = secrets.token_hex(3)
         self._started_at: int | None = None
-        self._beat_due = 0.0
+        self._beat_due = -math.inf
         # The largest size of the group since it was found to have lost a third.
         self._peak = 0.0
         # Until when no ticket is asked for, because the security rules have refused one.
         self._refused_until = 0.0
         self._membership = Membership()
+        # What the last work has failed of, and what this one has.
+        self._before: set[str] = set()
+        self._told: set[str] = set()
 
     @property
     def id(self) -> str:
@@ -89,6 +141,7 @@ class Heartbeat:
 
     def start(self) -> None:
         with self._changed:
+            self._beat_due = -math.inf
             self._thread = threading.Thread(target=self._run, name="firecron-heartbeat", daemon=True)
             self._thread.start()
             self._at_work.add(self._thread)
@@ -128,7 +181,7 @@ class Heartbeat:
                 self._do_without_ticket(error)
         except StoreError as error:
             self._waves.note(None, None, self._timing.mono())
-            self._complain(str(error))
+            self._complain(error)
             return not isinstance(error, Unavailable)
         return True
 
@@ -178,9 +231,13 @@ class Heartbeat:
 
     def work(self) -> None:
         """Beat once, make a round of recovery if one is due, and have late jobs looked for."""
-        # Instances that have started together need not beat together.
-        part = 0.5 + 0.5 * self.chance() if self._started_at is None and self._settings.contenders else 1.0
-        self._beat_due = self._timing.mono() + part * self._settings.heartbeat * 1000
+        self._before, self._told = self._told, set()
+        now, heartbeat = self._timing.mono(), self._settings.heartbeat * 1000
+        # Instances that have started together, or were frozen together, need not beat together. Else the order of their
+        # beats, which is another one each time, would decide what size each of them finds.
+        is_spread = self._started_at is None or now - self._beat_due > _LATE * heartbeat
+        part = 0.5 + 0.5 * self.chance() if is_spread and self._settings.contenders else 1.0
+        self._beat_due = now + part * heartbeat
         # Without the database a round finds nothing. The next beat may reach it again.
         if not self.beat():
             return
@@ -189,14 +246,14 @@ class Heartbeat:
         try:
             is_complete = self._recovery.make_if_due(self._beat_due, begins)
         except StoreError as error:
-            self._complain(f"the look for died runs and missed ticks goes on at the next beat: {error}")
+            self._complain(error, "the look for died runs and missed ticks goes on at the next beat: ")
             return
         if not (is_complete if prunes is None else prunes):
             return
         try:
             self.prune(self._deadline().within(max(0.0, self._beat_due - self._timing.mono()) / 1000))
         except StoreError as error:
-            self._complain(f"the nodes of dead instances could not be removed: {error}")
+            self._complain(error, "the nodes of dead instances could not be removed: ")
 
     def work_if_due(self) -> float:
         """Call `work` if it is due, without a thread. Return the seconds until it is due again."""
@@ -233,7 +290,7 @@ class Heartbeat:
             self.work()
         except Exception as error:
             # No error may end the heartbeat and the rounds silently.
-            self._complain(repr(error))
+            self._complain(error)
 
     def _remove(self) -> None:
         if self._thread is not None:
@@ -241,7 +298,7 @@ class Heartbeat:
         try:
             self._store.merge(self._root, {self.id: None}, Deadline.after(self._timing, _REMOVE_TIMEOUT))
         except Exception as error:
-            self._complain(f"the instance's own node could not be removed: {error}")
+            self._complain(error, "the instance's own node could not be removed: ")
 
     def _choose(self) -> tuple[bool | None, bool | None]:
         """Return whether to make a round and whether to remove dead instances; None where the clock decides that."""
@@ -279,9 +336,18 @@ class Heartbeat:
     def _deadline(self) -> Deadline:
         return Deadline.after(self._timing, self._settings.request_timeout)
 
-    def _complain(self, why: str) -> None:
-        message = f"The heartbeat of this instance failed: {why}"
-        self._events.emit("heartbeat.failed", "heartbeat", logging.WARNING, message, why=why)
+    def _complain(self, error: Exception, what: str = "") -> None:
+        """Emit that something failed: as a WARNING, unless another event has its cause already.
+
+        That is so if the last work or this one has failed for the same cause. Before RTDB's time is known, the ticker
+        emits the WARNING.
+        """
+        cause = str(error) if isinstance(error, StoreError) else repr(error)
+        is_news = self._clock.peek() is not None and cause not in self._before | self._told
+        self._told.add(cause)
+        level = logging.WARNING if is_news else logging.DEBUG
+        message = f"The heartbeat of this instance failed: {what}{cause}"
+        self._events.emit("heartbeat.failed", "heartbeat", level, message, why=f"{what}{cause}")
 
 
 def _unseen(nodes: object, limit: float) -> list[str]:

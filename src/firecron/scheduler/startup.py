@@ -1,4 +1,20 @@
-"""The events of `start`, of a stop and of a fork: one line about this process, and WARNINGs of jobs that never run.
+"""A start: whether jobs may tick in this process, and what is logged of it, of a stop and of a fork.
+
+    judge                  the production guard: jobs tick only in the production environment
+    reason_not_to_start    the processes in which jobs must not tick, although they load the application
+    say_start, …           one line about this process, and WARNINGs of jobs that never run
+
+A laptop, a test or a staging service that shares the database must not compete for production's locks. So the ticker
+starts only if the variable `RUNTIME_INSTANCE` is `production`, or if the program says `FireCron(enabled=True)`.
+
+The reloaders of Flask and Django run the program twice, and their other commands load it, too: a job should not tick in
+`manage.py migrate`. Nor should it in a command of firecron itself, unless that is `work`: `firecron run` runs one job
+by hand, and must claim no tick of another. `FireCron(enabled=True)` doesn't change this. It overrides the production
+guard, which decides in which environments jobs tick, not in which processes there. If a program of your own should
+tick, make it a script, not a command of Flask or Django.
+
+Servers are always allowed: each of their workers is a process that ticks for itself. Limit: with `app.run(debug=True)`
+this module can't know that a reloader will follow. Use `flask run` instead.
 
 The line about this process reaches standard error even if the program has not configured logging. Python then shows
 only warnings. Without the line, the only sign of a mistake would be that jobs don't run.
@@ -8,23 +24,193 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firecron.base.events import Events, Slug, logger
-from firecron.base.redaction import redacted
-from firecron.jobs import declarations
-from firecron.scheduler.frameworks import is_a_servers_process
-from firecron.scheduler.guard import Verdict
+from firecron.base.identity import find_cloud_run
+from firecron.base.instants import in_utc
+from firecron.base.texts import redacted
+from firecron.cron.words import in_words
+from firecron.jobs import decorator as declarations
 from firecron.settings import EMULATOR_HOST
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from firecron.jobs.registry import Registry
     from firecron.leaders.leaders import Leaders
     from firecron.lock.service import LockService
     from firecron.scheduler.engine import Engine
+    from firecron.settings import Settings
 
-_MOST_NAMED = 10
+
+VARIABLE = "RUNTIME_INSTANCE"
+VALUE = "production"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether jobs may tick, with the reason in a sentence.
+
+    `is_suspicious` means that jobs may not tick here, perhaps by mistake: the process looks like production, or the
+    variable has another value. Then the jobs would never run. `is_forced` means that the program decided.
+    """
+
+    may_tick: bool
+    why: str
+    is_suspicious: bool = False
+    is_forced: bool = False
+
+
+def is_production(verdict: Verdict, settings: Settings) -> bool:
+    """Return whether runs of this process are production's, also where nothing ticks.
+
+    A service that scales to zero has `enabled=False`, and runs its jobs nevertheless: there the variable decides.
+    """
+    return verdict.may_tick or judge(None, settings.runtime_variable, settings.runtime_value).may_tick
+
+
+def judge(
+    enabled: bool | None,
+    variable: str = VARIABLE,
+    value: str = VALUE,
+    environment: Mapping[str, str] = os.environ,
+) -> Verdict:
+    """Return the guard's verdict. `enabled` overrides it."""
+    if enabled is not None:
+        return Verdict(enabled, f"FireCron was created with enabled={enabled}", is_forced=True)
+    found = environment.get(variable)
+    if found == value:
+        return Verdict(True, f"{variable} is {value!r}")
+    why = f"{variable} is {'not set' if found is None else repr(found)}, and jobs tick only where it is {value!r}"
+    place = find_cloud_run(environment)
+    # The execution of a Cloud Run job has an end: it is a command rather than a process that ticks.
+    is_production = place is not None and place.kind != "job"
+    if place is not None and is_production:
+        why += f"; this looks like production, because {place.variable} is {place.name!r}"
+    return Verdict(False, why, is_suspicious=bool(is_production or found))
+
+
+# --- the processes in which jobs must not tick
+
+# Servers that a command may have started: the command's variables are still set in their processes.
+_SERVERS = {"gunicorn", "uvicorn", "hypercorn", "granian", "daphne", "waitress-serve", "waitress", "fastapi"}
+_TEST_RUNNERS = {"pytest", "py.test", "unittest"}
+_TEST_VARIABLES = ("PYTEST_VERSION", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER")
+_DJANGO = {"manage", "django-admin", "django"}
+_DJANGO_SERVING = {"runserver", "runserver_plus"}
+# The command of firecron whose process ticks.
+_WORKER = "work"
+_FLASK_OPTIONS_WITH_VALUE = {"-A", "--app", "-e", "--env-file"}
+_NO = {"", "0", "f", "false", "n", "no", "off"}
+
+# The commands of firecron that are under way in this process, the innermost last.
+_commands: list[str] = []
+
+
+@contextmanager
+def in_command(name: str) -> Iterator[None]:
+    """Perform a command of firecron: in the block no job starts to tick, unless the command is `work`.
+
+    A command is known by its arguments as well, but not where a program or a test calls it.
+    """
+    _commands.append(name)
+    try:
+        yield
+    finally:
+        _commands.pop()
+
+
+def reason_not_to_start(
+    environment: Mapping[str, str] = os.environ, arguments: Sequence[str] | None = None
+) -> str | None:
+    """Return the reason why jobs should not tick in this process; None if they should."""
+    program, rest = _program(arguments)
+    if _commands:
+        return _against_firecron(_commands[-1])
+    if program in _SERVERS:
+        return None
+    if program == "firecron":
+        # Also in the processes that a job of the command spawns, which have its arguments.
+        return _against_firecron(_command(rest))
+    if program == "flask" or environment.get("FLASK_RUN_FROM_CLI") == "true":
+        return _against_flask(environment, rest)
+    if program in _DJANGO and environment.get("DJANGO_SETTINGS_MODULE"):
+        return _against_django(environment, rest)
+    return None
+
+
+def is_a_servers_process(arguments: Sequence[str] | None = None) -> bool:
+    """Return whether this process belongs to a server. Then a forked child may be one of the server's workers."""
+    return _program(arguments)[0] in _SERVERS
+
+
+def is_a_test_run(environment: Mapping[str, str] = os.environ, arguments: Sequence[str] | None = None) -> bool:
+    """Return whether this process runs tests."""
+    return _program(arguments)[0] in _TEST_RUNNERS or any(name in environment for name in _TEST_VARIABLES)
+
+
+def _program(arguments: Sequence[str] | None) -> tuple[str, Sequence[str]]:
+    """Return the name of the program and its arguments, by default those of this process."""
+    path, *rest = sys.argv if arguments is None else arguments or [""]
+    program = Path(path).stem
+    return (Path(path).parent.name if program == "__main__" else program), rest  # python -m
+
+
+def _against_firecron(command: str) -> str | None:
+    return None if command == _WORKER else f"this is `{f'firecron {command}'.rstrip()}`, not a server"
+
+
+def _against_flask(environment: Mapping[str, str], arguments: Sequence[str]) -> str | None:
+    command = _command(arguments, _FLASK_OPTIONS_WITH_VALUE)
+    if command != "run":
+        return f"this is the Flask command {command!r}, not a server"
+    if _flask_reloads(environment, arguments) and environment.get("WERKZEUG_RUN_MAIN") != "true":
+        return "this is the parent of Flask's reloader; the jobs tick in its child"
+    return None
+
+
+def _command(arguments: Sequence[str], with_value: Container[str] = ()) -> str:
+    """Return the first argument that is neither an option nor the value of one."""
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in with_value:
+            next(rest, None)
+        elif not argument.startswith("-"):
+            return argument
+    return ""
+
+
+def _flask_reloads(environment: Mapping[str, str], arguments: Sequence[str]) -> bool:
+    switches = [argument for argument in arguments if argument in ("--reload", "--no-reload")]
+    if switches:
+        return switches[-1] == "--reload"
+    # When the application is loaded, Flask has already put the options --debug and --no-debug into FLASK_DEBUG.
+    said = environment.get("FLASK_RUN_RELOAD") or environment.get("FLASK_DEBUG", "")
+    return said.lower() not in _NO
+
+
+def _against_django(environment: Mapping[str, str], arguments: Sequence[str]) -> str | None:
+    command = arguments[0] if arguments else ""
+    if command == "firecron":
+        # The project is set up before the command begins, which then listens to signals and starts what it was given.
+        name = _command(arguments[1:])
+        return _against_firecron(name) or "`firecron work` starts those of its APP once Django is set up"
+    if command not in _DJANGO_SERVING:
+        return f"this is the Django command {command!r}, not a server"
+    # runserver_plus uses Werkzeug's reloader, which sets a variable of its own.
+    is_child = "true" in (environment.get("RUN_MAIN"), environment.get("WERKZEUG_RUN_MAIN"))
+    if "--noreload" not in arguments and not is_child:
+        return "this is the parent of Django's reloader; the jobs tick in its child"
+    return None
+
+
+# --- what is logged
 
 
 def say_start(
@@ -105,12 +291,21 @@ def _announce(
         logging.lastResort.handle(record)
 
 
-def say_jobs(events: Events, registry: Registry, leaders: Leaders) -> None:
-    """Log one line for each job and each leader that is not disabled."""
+def say_jobs(events: Events, registry: Registry, leaders: Leaders, now: datetime) -> None:
+    """Log one line for each job and each leader that is not disabled.
+
+    A job's line says what its schedule means and when it ticks next, so that a line that is read otherwise than it was
+    meant is seen before its first tick. `now` is this machine's time: RTDB's is not known yet.
+    """
     for job in registry.jobs():
-        if not job.options.disabled:
+        if not job.options.disabled and events.are_heard(logging.INFO):
+            schedule = job.options.schedule
+            words = "" if schedule.every is not None else f" {in_words(schedule)}"
             where = "" if registry.runs_here(job) else f" (not here: it needs the role {job.options.role!r})"
-            line = f'Registered distributed cron "{job.name}" [{job.options.schedule.line}] -> {job.where}{where}'
+            line = (
+                f'Registered distributed cron "{job.name}" [{schedule.line}]{words}; '
+                f"next {in_utc(schedule.after(now))} -> {job.where}{where}"
+            )
             events.emit("job.registered", job.name, logging.INFO, line)
     for leader in leaders.all():
         if not leader.options.disabled:
@@ -139,7 +334,7 @@ def say_stopped(events: Events) -> None:
 def _warn_of_jobs(events: Events, jobs: int, jobless: Sequence[str]) -> None:
     """Log WARNINGs about providers without a job, a FireCron without a job, and jobs that no FireCron was given."""
     if jobless:
-        given = _listed(jobless)
+        given = listed(jobless)
         message = (
             f"FireCron was given {given}, but found no job in it: decorate a method or a function with distributed_cron"
         )
@@ -151,7 +346,7 @@ def _warn_of_jobs(events: Events, jobs: int, jobless: Sequence[str]) -> None:
     if forgotten:
         message = (
             f"Jobs are declared with distributed_cron but given to no FireCron, so nothing runs them: "
-            f"{_listed([f'{one.name!r} ({one.where})' for one in forgotten])}. Give FireCron the function, or the "
+            f"{listed([f'{one.name!r} ({one.where})' for one in forgotten])}. Give FireCron the function, or the "
             "object that has it. If you did, a decorator above distributed_cron hides the job: one without "
             "functools.wraps, or @property"
         )
@@ -160,7 +355,8 @@ def _warn_of_jobs(events: Events, jobs: int, jobless: Sequence[str]) -> None:
 
 def named_database(database_url: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
     """Return the database that the environment or the settings name, without connecting to it."""
-    return environment.get(EMULATOR_HOST) or (None if database_url is None else redacted(database_url))
+    # A host that is refused later, where a connection is made, may have a user and a password.
+    return environment.get(EMULATOR_HOST, "").rpartition("@")[2] or database_url
 
 
 def _warn(events: Events, slug: Slug, message: str) -> None:
@@ -171,6 +367,7 @@ def _counted(here: int, number: int, what: str) -> str:
     return f"{'' if here == number else f'{here} of '}{number} {what}{'' if number == 1 else 's'}"
 
 
-def _listed(things: Sequence[str]) -> str:
-    more = len(things) - _MOST_NAMED
-    return ", ".join(things[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+def listed(things: Sequence[str], most: int = 10) -> str:
+    """Return the names as one text; of more than `most`, the first of them and how many others there are."""
+    more = len(things) - most
+    return ", ".join(things[:most]) + (f" and {more} more" if more > 0 else "")

@@ -19,16 +19,15 @@ from datetime import datetime
 from itertools import count
 from typing import Protocol, TypeVar
 
-from firecron.base.backoff import backoff
-from firecron.base.clocks import Deadline, Moment, Timing
+from firecron.base.clocks import Deadline, Moment, Timing, backoff, heeding
 from firecron.base.events import Events
 from firecron.base.instants import to_datetime, to_milliseconds, to_text
 from firecron.base.server_clock import ServerClock
 from firecron.cron.ticks import newest
 from firecron.errors import StoreError
 from firecron.jobs.job import Job
+from firecron.runs.lanes import report_missed
 from firecron.runs.policy import start_ends
-from firecron.runs.unrun import report_missed
 
 _LONGEST_WAIT = 30.0
 _STALL = 5_000
@@ -88,7 +87,10 @@ class Ticker:
         self._planned: dict[str, int] = {}
         self._ticks: list[_Tick] = []
         self._calls: list[tuple[int, int, Callable[[], None]]] = []
-        self._unplanned: list[Job] = []
+        # Jobs without a plan, each with the time when it was added, on the monotonic clock.
+        self._unplanned: list[tuple[Job, float]] = []
+        # Since when this instance ticks, on the same clock: no job is added before that.
+        self._began = math.inf
         self._thread: threading.Thread | None = None
         self._ended: threading.Thread | None = None
         self.has_news = False
@@ -101,7 +103,7 @@ class Ticker:
         """Tick for this job from now on."""
         with self._changed:
             self._jobs[job.name] = job
-            self._unplanned.append(job)
+            self._unplanned.append((job, self._timing.mono()))
             self._wake()
 
     def remove(self, name: str) -> None:
@@ -122,6 +124,11 @@ class Ticker:
         # Not sooner: what finds that it is too soon would be planned for the same millisecond again and again.
         self.at(0 if moment is None else moment.server + math.ceil(round(seconds * 1000, 6)), call)
 
+    def begin(self) -> None:
+        """Count the jobs as added now, those that were added before as well: their ticks so far are others' ticks."""
+        with self._changed:
+            self._began = self._timing.mono()
+
     def start(self) -> None:
         """Tick on a thread of its own. A second call changes nothing."""
         with self._changed:
@@ -136,14 +143,15 @@ class Ticker:
                     raise
 
     def stop(self) -> None:
-        """Hand over no more ticks, and drop all plans. A later start plans from its own time on."""
+        """Hand over no more ticks, and drop all plans. A later `begin` plans from its own time on."""
         with self._changed:
             self._stops += 1
             self._ended, self._thread = self._thread or self._ended, None
             self._ticks.clear()
             self._calls.clear()
             self._planned.clear()
-            self._unplanned = list(self._jobs.values())
+            self._unplanned = [(job, self._timing.mono()) for job in self._jobs.values()]
+            self._began = math.inf
             self._wakes_at = None
             self._wake()
 
@@ -185,8 +193,8 @@ class Ticker:
 
     def _work(self, stops: int) -> float:
         now = self._now()
-        if now is None:
-            return backoff(self._failures + 4, self._chance())
+        if isinstance(now, StoreError):
+            return heeding(backoff(self._failures + 4, self._chance()), now, _LONGEST_WAIT)
         self._plan(now, stops)
         due, calls = self._due(now)
         # All due ticks are handed over before the next slots are computed, so that a thousand jobs at one instant don't
@@ -218,8 +226,8 @@ class Ticker:
         self.has_news = True
         self._changed.notify_all()
 
-    def _now(self) -> Moment | None:
-        """Return RTDB's time, and ask RTDB for it if it isn't known yet; None if it can't be had."""
+    def _now(self) -> Moment | StoreError:
+        """Return RTDB's time, and ask RTDB for it if it isn't known yet; the error if it can't be had."""
         try:
             moment = self._clock.peek() or self._clock.now(Deadline.after(self._timing, _SYNC_TIMEOUT))
         except StoreError as error:
@@ -227,7 +235,7 @@ class Ticker:
             level = logging.ERROR if self._failures == 1 else logging.DEBUG
             message = f"{error.what} - its time is not known, so no job can run. Jobs will NOT run. {error}"
             self._events.emit("clock.unavailable", "clock", level, message, why=str(error), failures=self._failures)
-            return None
+            return error
         if self._failures:
             self._events.emit("clock.available", "clock", logging.INFO, "RTDB's time is known again: jobs run")
         self._failures = 0
@@ -238,20 +246,28 @@ class Ticker:
             if self._stops != stops:
                 return  # a stop came while RTDB was asked for its time: what is not planned is for the next start
             jobs, self._unplanned = self._unplanned, []
-        for job in jobs:
-            self._guarded(job.name, self._plan_first, job, now)
+            began = self._began
+        for job, added in jobs:
+            self._guarded(job.name, self._plan_first, job, now, max(added, began))
 
-    def _plan_first(self, job: Job, now: Moment) -> None:
+    def _plan_first(self, job: Job, now: Moment, added: float) -> None:
+        """Plan the first tick after the job was `added`: it may be past, because RTDB's time is only known now.
+
+        Look back on a tick from before that, if it is the newest one and its grace isn't over.
+        """
         options = job.options
-        # The first tick whose grace isn't over. Mostly it is in the future, and then it is the one to plan.
-        oldest = now.server - options.grace - 1
+        since = now.server - math.ceil(max(0.0, now.mono - added))
+        oldest = min(since, now.server - options.grace - 1)
+        # Mostly there is no tick between the two, and then one search is enough.
         slot = options.schedule.after(to_datetime(oldest))
-        if slot > to_datetime(now.server):
-            self._plan_tick(job, slot)
-            return
-        (before,) = newest(options.schedule, oldest, now.server, 1)
-        self._schedule(job, to_datetime(before))
-        self._receiver.look_back(job, before)
+        if slot <= to_datetime(since):
+            slot = options.schedule.after(to_datetime(since))
+            if slot > to_datetime(now.server):
+                (before,) = newest(options.schedule, oldest, now.server, 1)
+                self._plan_tick(job, slot)
+                self._receiver.look_back(job, before)
+                return
+        self._plan_tick(job, slot)
 
     def _schedule(self, job: Job, after: datetime) -> None:
         self._plan_tick(job, job.options.schedule.after(after))

@@ -26,12 +26,12 @@ from typing import Protocol
 from firecron.base.clocks import Timing
 from firecron.base.instants import to_milliseconds
 from firecron.base.server_clock import ServerClock
+from firecron.base.threads import Crew
 from firecron.base.tickets import OpenTick, Tickets, group_of, is_long_enough, place_of_tick
-from firecron.base.workers import Crew
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.leaders.leaders import Leaders
-from firecron.lock.kinds import LEADER
+from firecron.lock.fields import LEADER
 from firecron.runs.policy import time_to_start
 from firecron.settings import Settings
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from firecron.base.clocks import TimedLock
-from firecron.base.durations import Duration
-from firecron.base.instants import exact_milliseconds
+from firecron.base.instants import Duration, exact_milliseconds
 
 # One nanosecond: a sleep that is only a float's rounding error must still move the clock.
 _LEAST_SLEEP = 1e-9
@@ -45,6 +44,9 @@ class FakeTiming:
 
     def wall(self) -> float:
         return self._wall + self.mono()
+
+    def suspended(self) -> float:
+        return 0.0
 
     def now(self) -> int:
         """Return the wall clock's time in whole milliseconds: a server's clock for an emulator or a `MemoryStore`."""

@@ -13,75 +13,46 @@ roles, jobs of all roles run, because no other instance could run them. The Fire
 
 No leader stands by itself here. `elect` makes this instance the leader, and calls the body on a thread of its own, as
 in production; `depose` ends its term, and returns once the body has ended.
+
+`crash_after` lets the process die at a step, as by `kill -9`. A process that is dead makes no request any more: its
+lock is not released, and nothing is recorded. Python can't end a function from outside, so the body is left by an
+exception that a job doesn't catch; its `finally` blocks run, which in a real crash they would not.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from firecron.base.durations import Duration
+from firecron.base.clocks import Deadline
 from firecron.base.events import Event
-from firecron.base.instants import to_milliseconds
+from firecron.base.instants import Duration, to_milliseconds
+from firecron.errors import ConfigurationError
 from firecron.jobs.job import Job
+from firecron.jobs.run import check_step_name, to_key
 from firecron.ops.operator import Operator
 from firecron.runs.entry import read_entry
-from firecron.settings import Settings, load
+from firecron.settings import Settings, given
+from firecron.steps.record import read_step
+from firecron.store import Paths, Snapshot, Store
 from firecron.testing.clocks import FakeClock
-from firecron.testing.crashes import Crash, Death, MortalStore, unreached
 from firecron.testing.memory import MemoryStore
 
 if TYPE_CHECKING:
     from firecron.app import FireCron
-    from firecron.jobs.result import Result
+    from firecron.jobs.registry import Result
     from firecron.leaders.leader import Leader
+    from firecron.leaders.term import Term
     from firecron.lock.service import LockService
-    from firecron.lock.term import Term
+
 
 _SMALLEST_STEP = 0.001
 # RTDB's time comes in whole milliseconds, so the instance's idea of it may be so many seconds behind the clock.
 _MOST_BEHIND = 0.002
-
-
-class Inline:
-    """A crew that does its work at once, on the thread that submits it."""
-
-    is_full = False
-
-    def submit(self, work: Callable[[], object]) -> None:
-        work()
-
-    def dismiss(self) -> None:
-        """Do nothing: no work is waiting."""
-
-    def after_fork(self) -> None:
-        """Do nothing: there are no threads to replace."""
-
-
-class _RenewingClock(FakeClock):
-    """A clock that renews leases while it advances, as the keeper's thread would: a job of an hour keeps its lock."""
-
-    def __init__(self, at: datetime | str) -> None:
-        super().__init__(at)
-        self._renew: Callable[[], float | None] | None = None
-
-    def renews(self, renew: Callable[[], float | None]) -> None:
-        """Call `renew` whenever it is due. It returns when it is due next, on the monotonic clock in milliseconds."""
-        self._renew = renew
-
-    def advance(self, seconds: Duration) -> None:
-        ends = self.mono() + (seconds.total_seconds() if isinstance(seconds, timedelta) else seconds) * 1000
-        # A renewal may wait, and advance this clock itself: it must not start another one.
-        renew, self._renew = self._renew, None
-        try:
-            while renew is not None and (due := renew()) is not None and due < ends:
-                super().advance(max(due - self.mono(), 0.0) / 1000)
-        finally:
-            self._renew = renew
-        super().advance(max(ends - self.mono(), 0.0) / 1000)
 
 
 class Rehearsal:
@@ -112,7 +83,7 @@ class Rehearsal:
         self.events: list[Event] = []
         self._jobs = jobs = list(jobs)
         self._deaths: list[Death] = []
-        settings = settings or load()
+        settings = given(settings)
         self._leaders = leaders = list(leaders)
         wanted = {job.options.role for job in jobs} | {leader.options.role for leader in leaders}
         roles = settings.roles or tuple(sorted(role for role in wanted if role is not None))
@@ -222,7 +193,7 @@ class Rehearsal:
             name: The job's name.
             resume: The tick to resume, as in `registry.trigger`.
         """
-        from firecron.jobs.result import Result
+        from firecron.jobs.registry import Result
 
         try:
             return self._crons.registry.trigger(name, resume=resume)
@@ -311,3 +282,133 @@ class Rehearsal:
             waits.append((recovery.due - self.clock.mono()) / 1000)
         ticker.expect_leap()
         return max(0.0, min(waits, default=math.inf))
+
+
+# --- workers and a clock without threads
+
+
+class Inline:
+    """A crew that does its work at once, on the thread that submits it."""
+
+    is_full = False
+
+    def submit(self, work: Callable[[], object]) -> None:
+        work()
+
+    def dismiss(self) -> None:
+        """Do nothing: no work is waiting."""
+
+    def after_fork(self) -> None:
+        """Do nothing: there are no threads to replace."""
+
+
+class _RenewingClock(FakeClock):
+    """A clock that renews leases while it advances, as the keeper's thread would: a job of an hour keeps its lock."""
+
+    def __init__(self, at: datetime | str) -> None:
+        super().__init__(at)
+        self._renew: Callable[[], float | None] | None = None
+
+    def renews(self, renew: Callable[[], float | None]) -> None:
+        """Call `renew` whenever it is due. It returns when it is due next, on the monotonic clock in milliseconds."""
+        self._renew = renew
+
+    def advance(self, seconds: Duration) -> None:
+        ends = self.mono() + (seconds.total_seconds() if isinstance(seconds, timedelta) else seconds) * 1000
+        # A renewal may wait, and advance this clock itself: it must not start another one.
+        renew, self._renew = self._renew, None
+        try:
+            while renew is not None and (due := renew()) is not None and due < ends:
+                super().advance(max(due - self.mono(), 0.0) / 1000)
+        finally:
+            self._renew = renew
+        super().advance(max(ends - self.mono(), 0.0) / 1000)
+
+
+# --- crashes
+
+
+class Crash(asyncio.CancelledError):
+    """The process is dead. A cancellation, because jobs and asyncio let that through."""
+
+
+class Death:
+    """When a process dies: once a step is recorded, or once it has been called."""
+
+    def __init__(self, step: str, *, recorded: bool) -> None:
+        self.step = check_step_name(step)
+        self.recorded = recorded
+        self._ending = f"/{to_key(step)}"
+
+    def is_at(self, path: str, node: object, paths: Paths) -> bool:
+        """Return whether this write records the step."""
+        if not (path.startswith(f"{paths.steps}/") and path.endswith(self._ending)):
+            return False
+        record = read_step(node)
+        return record is not None and record.is_done
+
+
+class MortalStore:
+    """The store of one process in a rehearsal. `deaths` are to come; each process dies once, which calls `die`.
+
+    Once it has died, every request raises Crash.
+    """
+
+    def __init__(self, store: Store, deaths: list[Death], die: Callable[[], None]) -> None:
+        self._store = store
+        self._deaths = deaths
+        self._die = die
+        self.paths: Paths | None = None  # once they are known
+        self.is_dead = False
+
+    @property
+    def name(self) -> str:
+        return self._store.name
+
+    def connect(self) -> None:
+        self._store.connect()
+
+    def read(self, path: str, deadline: Deadline) -> Snapshot:
+        return self._alive().read(path, deadline)
+
+    def swap(self, path: str, etag: str, node: dict[str, object] | None, deadline: Deadline) -> str | Snapshot:
+        store = self._alive()
+        paths = self.paths
+        death = None if paths is None else next((one for one in self._deaths if one.is_at(path, node, paths)), None)
+        if death is None:
+            return store.swap(path, etag, node, deadline)
+        self._deaths.remove(death)
+        if death.recorded:
+            store.swap(path, etag, node, deadline)
+        self.is_dead = True
+        self._die()
+        raise Crash(f'the process died at step "{death.step}"')
+
+    def timestamp(self, path: str, deadline: Deadline) -> int:
+        return self._alive().timestamp(path, deadline)
+
+    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
+        return self._alive().merge(path, values, deadline)
+
+    def keys(self, path: str, deadline: Deadline) -> list[str]:
+        return self._alive().keys(path, deadline)
+
+    def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
+        return self._alive().newest(path, deadline)
+
+    def close(self) -> None:
+        self._store.close()
+
+    def after_fork(self) -> None:
+        self._store.after_fork()
+
+    def _alive(self) -> Store:
+        if self.is_dead:
+            raise Crash("the process is dead")
+        return self._store
+
+
+def unreached(deaths: list[Death]) -> ConfigurationError:
+    """Return the error of a test that has ended although a process was still to die."""
+    names = ", ".join(f'"{death.step}"' for death in deaths)
+    return ConfigurationError(f"crash_after({names}) was never reached: no run has recorded a step of that name")

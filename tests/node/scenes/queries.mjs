@@ -6,7 +6,7 @@ import { outcome, Record } from "../scene.mjs";
 const bounds = { endAt, endBefore, equalTo, limitToFirst, limitToLast, startAfter, startAt };
 const constraints = { ...bounds, orderByChild, orderByKey, orderByPriority, orderByValue };
 
-const build = (database, [path, ...parts]) =>
+export const build = (database, [path, ...parts]) =>
   query(ref(database, path), ...parts.map(([name, ...given]) => constraints[name](...given)));
 
 const keysOf = (snapshot) => {

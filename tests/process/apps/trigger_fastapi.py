@@ -7,7 +7,7 @@ import os
 from fastapi import FastAPI
 from tests.process.tick_jobs import make_crons
 
-from firecron.triggers.oidc import OidcVerifier
+from firecron.triggers.access import OidcVerifier
 
 crons = make_crons()
 app = FastAPI(lifespan=crons.lifespan)

@@ -7,7 +7,7 @@ import os
 from flask import Flask
 from tests.process.tick_jobs import make_crons
 
-from firecron.triggers.oidc import OidcVerifier
+from firecron.triggers.access import OidcVerifier
 
 crons = make_crons()
 app = Flask(__name__)

@@ -10,11 +10,13 @@ from tests.simulation.fleets.database import Database
 from tests.simulation.fleets.happened import Body, Claim, History
 from tests.simulation.fleets.instance import Instance
 from tests.simulation.fleets.oracle import Oracle
-from tests.simulation.fleets.times import slots_between, time_of
+from tests.simulation.fleets.times import time_of
 from tests.simulation.machines import SECOND
 
 # How long after a run, or a claim, its entry may still be on its way.
 _SOON = 15 * SECOND
+_NOT_IN_TIME = "did not end in time"
+_TOLD = ("run.missed", "run.skipped", "run.coalesced")
 
 
 def check_history(oracle: Oracle, job: History, instances: Mapping[str, Instance], database: Database) -> None:
@@ -42,6 +44,7 @@ def check_history(oracle: Oracle, job: History, instances: Mapping[str, Instance
                             name, slot, claim.machine,
                         )  # fmt: skip
     annals.check_events()
+    annals.check_first(entries)
 
 
 class _Annals:
@@ -98,8 +101,9 @@ class _Annals:
         if outcome in ("succeeded", "failed"):
             return None if own == outcome else f"its body {own}: {body.error!r}"
         if outcome == "interrupted":
-            stops = self._instances[body.machine].stopping_from
-            return None if stops is not None and own != "succeeded" else f"its body {own}, and the instance goes on"
+            instance = self._instances[body.machine]
+            stops = instance.stopping_from is not None or instance.stopped
+            return None if stops and own != "succeeded" else f"its body {own}, and the instance goes on"
         claim = next((one for one in self._job.claims if one.body is body), None)
         if outcome == "cancelled":
             is_told = claim is not None and was_cancelled(claim, outcome)
@@ -127,7 +131,7 @@ class _Annals:
         instance = self._instances[machine]
         return (
             not instance.has_gone(end)
-            and not any(since <= end and until >= start for since, until in instance.frozen)
+            and not any(since <= end and until >= start for since, until in instance.away)
             and not any(since <= end and until >= start for since, until in instance.wire.troubles)
         )
 
@@ -137,16 +141,73 @@ class _Annals:
         cut_short = [unfinished] if isinstance(unfinished, str) and unfinished != claim.slot else []
         if not isinstance(before, str) or claim.slot is None or claim.slot <= before:
             return []
-        return [*cut_short, *slots_between(self._job.spec.period, time_of(before) + 1, time_of(claim.slot) - 1)]
+        return [*cut_short, *self._job.spec.slots(time_of(before) + 1, time_of(claim.slot) - 1)]
+
+    def check_first(self, entries: Mapping[str, object]) -> None:
+        """A tick that came before any that ran is told by each machine that had the job then.
+
+        No record shows it, so the history doesn't have it.
+        """
+        job, spec = self._job, self._job.spec
+        first = min((time_of(claim.slot) for claim in job.claims if claim.slot is not None), default=0)
+        since = [one.ticking_from for one in self._instances.values() if one.ticking_from is not None]
+        if job.paused or job.deleted or not since:
+            return
+        for slot in spec.slots(min(since), first - 1):
+            time = time_of(slot)
+            for instance in self._instances.values() if slot not in entries else ():
+                begun, answered = instance.ticking_from, instance.wire.first_answer
+                if begun is None or begun > time - SECOND or answered is None or spec not in instance.jobs:
+                    continue
+                told = max(time + int(spec.starts_within * SECOND), answered) + _SOON
+                spans = [*instance.away, *instance.absent(spec.name), *instance.paused_here(spec.name)]
+                was_away = any(start <= told and end >= time for start, end in spans)
+                if (
+                    not was_away
+                    and self._goes_on(instance.name, told - _SOON // 2, told)
+                    and not self._tells(instance, slot)
+                ):
+                    self._oracle.violated("2", "{} says nothing of {} of {}", instance.name, slot, spec.name)
+
+    def _tells(self, instance: Instance, slot: str) -> bool:
+        """Return whether a machine said what became of a tick: also that it goes on with a later one."""
+        own = (
+            one for one in self._oracle.said if one.machine == instance.name and one.event.name == self._job.spec.name
+        )
+        return any(
+            (said.event.slug == "lock.refused" and said.at >= time_of(slot) - SECOND)
+            or (said.event.slug in _TOLD and str(said.event.fields.get("slot", "")) >= slot)
+            for said in own
+        )
 
     def check_events(self) -> None:
-        """No instance says of a tick that it left the tick out, and runs it all the same."""
+        """No instance says of a tick that it left the tick out, and runs it all the same.
+
+        Nor that the run before did not end in time for it, where another instance has begun it long since.
+        """
         for said in self._oracle.said:
             event = said.event
             if event.slug not in ("run.missed", "run.skipped") or event.name != self._job.spec.name:
                 continue
+            instance = self._instances[said.machine]
+            # What an operator has deleted since, nobody finds.
+            if (
+                _NOT_IN_TIME in event.message
+                and not self._job.deleted
+                and self._goes_on(said.machine, said.at - _SOON, said.at)
+            ):
+                for claim in self._job.claims:
+                    if claim.slot == event.fields.get("slot") and claim.at < said.at - 2 * SECOND:
+                        self._oracle.violated(
+                            "2", "{} says {} of {}, which {} has claimed",
+                            said.machine, event.slug, claim.slot, claim.machine,
+                        )  # fmt: skip
+            anew = [*instance.stopped, *instance.absent(self._job.spec.name)]
             for body in self._bodies.get(str(event.fields.get("slot")), []):
-                if body.machine == said.machine and body.run.trigger == "schedule":
+                if body.machine != said.machine or body.run.trigger != "schedule":
+                    continue
+                # What starts again, or has the job again, knows nothing of what was said before.
+                if not any(start <= body.begun and end >= said.at for start, end in anew):
                     self._oracle.violated(
                         "2", "{} says {} of {}, and runs it: {}", said.machine, event.slug, body.slot, body.run
                     )

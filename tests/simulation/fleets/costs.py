@@ -16,7 +16,7 @@ from tests.simulation.fleets.happened import History
 from tests.simulation.fleets.instance import Instance
 from tests.simulation.fleets.oracle import Oracle
 from tests.simulation.fleets.scenario import Scenario
-from tests.simulation.fleets.times import slots_between, time_of
+from tests.simulation.fleets.times import time_of
 from tests.simulation.machines import SECOND
 
 # An instance may take a tick for due a little early: its idea of the time is right to within the margin.
@@ -29,10 +29,10 @@ def check_costs(oracle: Oracle, scenario: Scenario, job: History, instances: Map
     """Add the instances that ask too often for a tick. Only where each instance tries once."""
     spec = job.spec
     tries_once = spec.overlap == "skip" and spec.catch_up == "skip" and spec.on_abandoned == "skip"
-    if scenario.troubles or not tries_once:
+    if scenario.troubles or spec.cron is not None or not tries_once:
         return
     waits = int(str(scenario.settings["workers"])) <= len(scenario.jobs)
-    slots = slots_between(spec.period, 0, scenario.ends)
+    slots = spec.slots(scenario.begins, scenario.ends)
     starts = [time_of(slot) - EARLY for slot in slots]
     for instance in instances.values():
         asked: Counter[int] = Counter()
@@ -70,6 +70,15 @@ def _gets_a_worker(oracle: Oracle, instance: Instance, start: int) -> bool:
 
 def asked_a_tick(scenario: Scenario, instances: Mapping[str, Instance]) -> float:
     """Return how many requests for locks all instances together have sent, for each tick of each job."""
-    ticks = sum(len(slots_between(job.period, 0, scenario.ends)) for job in scenario.jobs)
+    ticks = sum(len(job.slots(scenario.begins, scenario.ends)) for job in scenario.jobs)
     asked = sum(path.startswith(LOCKS) for one in instances.values() for _, path in one.wire.requests)
     return asked / max(1, ticks)
+
+
+def check_watches(oracle: Oracle, scenario: Scenario, instance: Instance) -> None:
+    """Whoever is refused a watch asks for none soon again: each tick, and each run, asks once at the most."""
+    for job in scenario.jobs:
+        ticks = len(job.slots(scenario.begins, scenario.ends))
+        asked = [at for at, path in instance.wire.watched if path == f"{LOCKS}{job.name}"]
+        if len(asked) > 2 * ticks + 2:
+            oracle.violated("5", "{} asks {} times to watch {}, refused each time", instance.name, len(asked), job.name)

@@ -8,7 +8,7 @@ arrive, and one of a dead machine too.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from tests.simulation.fleets.hints import Bell, Hints
@@ -19,8 +19,8 @@ from tests.simulation.stand_ins import EPOCH
 
 from firecron.base.clocks import Deadline
 from firecron.errors import Denied, StoreError, Unavailable
-from firecron.store import Snapshot
-from firecron.testing.memory import MemoryStore
+from firecron.store import SERVER_TIME, Snapshot
+from firecron.testing.memory import MemoryStore, MemoryWatch
 
 if TYPE_CHECKING:
     from tests.simulation.fleets.timeline import Timeline
@@ -35,6 +35,7 @@ Kind: TypeAlias = Literal[
 
 # The path of the locks' nodes.
 LOCKS = "cron-locks/"
+CLOCK = "cron-instances/clock/seenAt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +49,23 @@ class Fate:
 
 
 class Database:
-    """The nodes. `watch` is called after each write that has changed one. With `has_rules` those of steps are kept."""
+    """The nodes. `watch` is called after each write that has changed one. With `has_rules` those of steps are kept.
+
+    It may refuse all watches, and leave a counter as it is that is no number: some other service may stand in for it.
+    """
 
     def __init__(
-        self, scheduler: Scheduler, watch: Callable[[str, object, object, Machine | None], None], *, has_rules: bool
+        self,
+        scheduler: Scheduler,
+        watch: Callable[[str, object, object, Machine | None], None],
+        *,
+        has_rules: bool,
+        refuses_watches: bool = False,
+        keeps_odd_counters: bool = False,
     ) -> None:
         self.has_rules = has_rules
+        self.refuses_watches = refuses_watches
+        self.keeps_odd_counters = keeps_odd_counters
         self._scheduler = scheduler
         self._watch = watch
         self.store = MemoryStore(self.now)
@@ -80,7 +92,12 @@ class Database:
         below = [f"{path}/{key}".strip("/") for key in values]
         locks = {"/".join(one.split("/")[:2]): None for one in below if one.startswith(LOCKS)}
         before = {lock: self.store.get(lock) for lock in locks}
+        odd = {one: self.store.get(one) for one in below if one.endswith("/beats")} if self.keeps_odd_counters else {}
         stored = self.store.merge(path, values, self.forever)
+        for counter, number in odd.items():
+            if isinstance(number, str):
+                self.store.set(counter, number)
+                stored[counter] = number
         for lock in locks:
             self._watch(lock, before[lock], self.store.get(lock), machine)
         return stored
@@ -96,10 +113,12 @@ class Wire:
     """A machine's `Store`: it sends requests to the database, and waits for the replies until the deadline.
 
     `fate` says what becomes of a request. A reply that comes while the machine `is_cut_off` is lost, too. `troubles`
-    are the spans, in true time, in which a request had no answer within a second, or a bad one. `belated` has the times
-    at which requests arrived that their sender had given up, `denied` those of refusals by the rules, `requests` the
-    time and the path of each request. `told_to_wait` has the path of each request that was refused for now, and the
-    span that the database has asked its sender to wait.
+    are the spans, in true time, in which a request had no answer within a second, or a bad one, or was to wait for its
+    next try. `belated` has the times at which requests arrived that their sender had given up, `denied` those of
+    refusals by the rules, `requests` the time and the path of each request. `told_to_wait` has the path of each request
+    that was refused for now, and the span that the database has asked its sender to wait. `watched` has the time and
+    the path of each watch that was refused, `beats` the time of each beat that was answered. A sample of the time is
+    late by `skew` on its way there; if that is below zero, on its way back.
     """
 
     def __init__(
@@ -111,8 +130,10 @@ class Wire:
         fate: Callable[[Machine, Method, str], Fate],
         is_cut_off: Callable[[Machine], bool],
         is_fair: Callable[[], bool],
+        skew: int = 0,
     ) -> None:
         self._is_fair = is_fair
+        self._skew = skew
         self._database = database
         self._machine = machine
         self._scheduler = scheduler
@@ -125,6 +146,8 @@ class Wire:
         self.first_answer: int | None = None
         self.requests: list[tuple[int, str]] = []
         self.told_to_wait: list[tuple[str, int, int]] = []
+        self.watched: list[tuple[int, str]] = []
+        self.beats: list[int] = []
 
     @property
     def name(self) -> str:
@@ -149,7 +172,10 @@ class Wire:
         return self._call("timestamp", path, deadline, lambda: self._database.store.timestamp(path, deadline))
 
     def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
-        return self._call("merge", path, deadline, lambda: self._database.merge(path, values, self._machine))
+        stored = self._call("merge", path, deadline, lambda: self._database.merge(path, values, self._machine))
+        if any(SERVER_TIME in (value, value.get("seenAt")) for value in values.values() if isinstance(value, dict)):
+            self.beats.append(self._scheduler.now)
+        return stored
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:
         return self._call("keys", path, deadline, lambda: self._database.store.keys(path, deadline))
@@ -158,6 +184,10 @@ class Wire:
         return self._call("newest", path, deadline, lambda: self._database.store.newest(path, deadline))
 
     def watch(self, path: str, deadline: Deadline) -> Hints:
+        if self._database.refuses_watches:
+            self.watched.append((self._scheduler.now, path))
+            self._scheduler.block(SECOND // 100)
+            raise Denied("the rules allow no watch")
         inner = self._call("watch", path, deadline, lambda: self._database.store.watch(path, deadline))
         return Hints(inner, self._machine, self._scheduler, self._is_cut_off, self._is_fair)
 
@@ -166,7 +196,9 @@ class Wire:
         scheduler.point()
         left = deadline.remaining()
         self.requests.append((scheduler.now, path))
-        fate = self.fate(machine, method, path)
+        fate, skew = self.fate(machine, method, path), self._skew if method in ("timestamp", "merge") else 0
+        fate = replace(fate, there=fate.there + max(skew, 0), back=fate.back + max(-skew, 0))
+        slow = SECOND + abs(skew)
         sent, thread = scheduler.now, scheduler.thread
         answers: list[T | StoreError] = []
         is_waiting = True
@@ -211,16 +243,20 @@ class Wire:
         has_answer = bool(answers) and (in_time or scheduler.random.random() < 0.5)
         answer = answers[0] if has_answer else Unavailable("no reply within the deadline")
         is_bad = isinstance(answer, StoreError)
+        waits_until = scheduler.now
         if isinstance(answer, Unavailable) and answer.retry_after is not None:
-            self.told_to_wait.append((path, scheduler.now, scheduler.now + int(answer.retry_after * SECOND)))
+            waits_until += int(answer.retry_after * SECOND)
+            self.told_to_wait.append((path, scheduler.now, waits_until))
         if isinstance(answer, Denied) and not path.startswith(STEPS):
             self.denied.append(scheduler.now)
         if not is_bad and self.first_answer is None:
             self.first_answer = scheduler.now
         # Who waits for milliseconds only has itself to blame that the reply comes later.
-        is_prompt = fate.kind == "answered" and fate.there + fate.back < SECOND and not self._is_cut_off(machine)
-        if not is_prompt or scheduler.now - sent > SECOND:
-            self.troubles.append((sent, scheduler.now))
+        is_prompt = fate.kind == "answered" and fate.there + fate.back < slow and not self._is_cut_off(machine)
+        if not is_prompt or scheduler.now - sent > slow:
+            # A tick is asked for again when the database has asked for that, and so is the time (seed 3055).
+            asks_again = path.startswith(LOCKS) or path.endswith(CLOCK)
+            self.troubles.append((sent, waits_until if asks_again else scheduler.now))
         if is_bad or path.startswith(LOCKS):
             took = (scheduler.now - sent) // MILLISECOND
             self._timeline.say(machine.name, "  {} {} in {} ms: {}", method, path, took, _Short(answer))
@@ -240,6 +276,8 @@ class _Short:
             return f"{type(self.answer).__name__}: {self.answer}"
         if isinstance(self.answer, Snapshot):
             return f"it holds {brief(self.answer.node)}"
+        if isinstance(self.answer, MemoryWatch):
+            return "a stream"  # and not where it lies in memory
         return "written" if isinstance(self.answer, str) else str(self.answer)
 
 

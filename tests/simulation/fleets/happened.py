@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tests.simulation.fleets.scenario import JobSpec
+from tests.simulation.machines import SECOND
 
 from firecron.base.events import Event
 from firecron.jobs.run import Run
@@ -40,6 +41,8 @@ class Claim:
     is_meddled_with: bool = False
     cancelled_at: int | None = None
     body: Body | None = None
+    # The tick that it resumes, of a claim by hand that does.
+    resumes: str | None = None
 
 
 @dataclass(eq=False)
@@ -58,6 +61,7 @@ class Body:
     ended: int | None = None
     error: BaseException | None = None
     calls: int = 1
+    is_resumed: bool = False
 
 
 @dataclass
@@ -82,6 +86,20 @@ class History:
     unlocked: list[int] = field(default_factory=list)
     # The fences of the runs that an operator has seen and wants to end.
     unwanted: set[int] = field(default_factory=set)
+    # What was written to the history: for each tick when, the outcome, and the attempt.
+    written: dict[str, list[tuple[int, object, int]]] = field(default_factory=dict)
+    # Where and when an operator has asked for a tick once more: the lock is taken to look whether that may be.
+    looked: list[tuple[str, int, int]] = field(default_factory=list)
+
+    def may_look(self, claim: Claim) -> bool:
+        """Return whether a claim may have been made only to look at the history."""
+        return claim.slot in (None, claim.was_before.get("unfinished")) and any(
+            machine == claim.machine and start <= claim.at <= end + SECOND for machine, start, end in self.looked
+        )
+
+    def has_succeeded(self, slot: str) -> bool:
+        """Return whether the history has said of a tick that it succeeded."""
+        return any(outcome == "succeeded" for _, outcome, _ in self.written.get(slot, []))
 
     def claimed_at(self, body: Body) -> int:
         """Return when the lock was taken for a body; when it began, if that is not known."""

@@ -20,7 +20,8 @@ from firecron.app import FireCron
 from firecron.base import events
 from firecron.errors import FirecronError
 from firecron.jobs.decorator import distributed_cron
-from firecron.lock.streams import Places
+from firecron.jobs.job import Job
+from firecron.lock.waiting import Places
 from firecron.settings import load
 
 if TYPE_CHECKING:
@@ -48,8 +49,12 @@ class Instance:
         self.machine = Machine(
             spec.name, f"{seed} {spec.name}", pid=100 + number, drift=spec.drift, wall_error=spec.wall_error
         )
-        self.wire = Wire(database, self.machine, scheduler, timeline, weather.fate, weather.is_cut_off, weather.is_fair)
-        self.jobs = tuple(job for job in jobs if spec.jobs is None or job.name in spec.jobs)
+        self.wire = Wire(
+            database, self.machine, scheduler, timeline, weather.fate, weather.is_cut_off, weather.is_fair, spec.skew
+        )
+        self._declared = tuple(job for job in jobs if spec.jobs is None or job.name in spec.jobs)
+        # Those that it is to run by their schedules.
+        self.jobs = tuple(job for job in self._declared if job.role is None or job.role in spec.roles)
         self.crons: FireCron | None = None
         # In true time: when it was started, when `start` had returned, when it was told to stop.
         self.started_at: int | None = None
@@ -61,8 +66,14 @@ class Instance:
         self.occupied_from: int | None = None
         # Spans in which it was frozen, and in which the program had paused a job here; when its wall clock was set.
         self.frozen: list[tuple[int, int]] = []
+        # Spans in which its FireCron was stopped, to start again.
+        self.stopped: list[tuple[int, int]] = []
         self.stepped: list[int] = []
+        self._removed: dict[str, Job] = {}
         self._paused_here: dict[str, list[tuple[int, int]]] = {}
+        self._absent: dict[str, list[tuple[int, int]]] = {
+            job.name: [(0, FOREVER)] for job in self._declared if job not in self.jobs
+        }
         # Spans in which a tick was run by hand here, with what its claim finds before it.
         self.ran_by_hand: dict[str, list[tuple[int, int]]] = {}
         self._settings = settings
@@ -122,6 +133,58 @@ class Instance:
         # The span is the program's own: a machine without a program yet has nothing to pause (seed 361), and a frozen
         # one pauses once it thaws.
         self.call(pause if is_paused else resume, "pause" if is_paused else "resume")
+
+    @property
+    def away(self) -> list[tuple[int, int]]:
+        """The spans in which it was frozen, or stopped to start again."""
+        return [*self.frozen, *self.stopped]
+
+    def absent(self, job: str) -> list[tuple[int, int]]:
+        """Return the spans in which the instance does not have the job: removed, of another role, or stopped."""
+        return self._absent.get(job, [])
+
+    def remove(self, job: str) -> None:
+        """Remove the job from the registry of this instance."""
+        spans = self._absent.setdefault(job, [])
+
+        def remove(crons: FireCron) -> None:
+            self._removed[job] = crons.registry.get(job)
+            spans.append((self._scheduler.now, FOREVER))
+            crons.registry.remove(job)
+
+        if job not in self._removed and any(one.name == job for one in self.jobs):
+            self.call(remove, "remove")
+
+    def add(self, job: str) -> None:
+        """Add the job again that was removed."""
+
+        def add(crons: FireCron) -> None:
+            removed = self._removed.pop(job, None)
+            if removed is None:
+                return
+            crons.registry.add(removed)
+            # It runs from its next tick on, by this machine's idea of the time.
+            spans = self._absent[job]
+            spans[:] = [(start, min(end, self._scheduler.now + SECOND)) for start, end in spans]
+
+        self.call(add, "add")
+
+    def restart(self, pause: int) -> None:
+        """Stop the program's FireCron, and start it again after a pause, in one process."""
+
+        def restart(crons: FireCron) -> None:
+            self.stopped.append((self._scheduler.now, FOREVER))
+            crons.stop()
+            stopped = self._scheduler.now
+            self._scheduler.block(pause)
+            spans = [self._absent.setdefault(job.name, []) for job in self._declared]
+            for span in spans:
+                span.append((stopped, self._scheduler.now + SECOND))
+            crons.start()
+            self.stopped[-1] = (self.stopped[-1][0], self._scheduler.now)
+
+        if not self.spec.has_loop:
+            self.call(restart, "restart")
 
     def has_gone(self, time: int) -> bool:
         """Return whether it was told to stop, killed, or given other work for good before this time."""
@@ -185,7 +248,11 @@ class Instance:
 
     def _program(self) -> None:
         self.crons = crons = FireCron(
-            *self._functions(), *self.declared, settings=load(**self._settings), enabled=True, store=self.wire
+            *self._functions(),
+            *self.declared,
+            settings=load(**self._settings, roles=self.spec.roles),
+            enabled=True,
+            store=self.wire,
         )
         crons.locks.streams.places = Places()  # each machine is a process
         crons.events.subscribe(self._hear)
@@ -212,7 +279,7 @@ class Instance:
 
     def _functions(self) -> list[Callable[..., object]]:
         found: list[Callable[..., object]] = []
-        for job in self.jobs:
+        for job in self._declared:
             if job.work.recorded:
                 body = make_stepped_body(
                     job.name, job.work, self.machine, self._scheduler, self._oracle, lambda: self.struck(self)

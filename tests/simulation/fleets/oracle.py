@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from tests.simulation.fleets.timeline import Timeline
 
 MARGIN = 1_000
+# The path of the histories.
+RUNS = "cron-runs/"
 # What the engine says when an exception has come where none may come.
 _GUARDS = ("ticker.failed", "worker.failed", "listener.failed")
 
@@ -56,6 +58,9 @@ class Oracle:
 
     def watch(self, path: str, before: object, after: object, machine: Machine | None) -> bool:
         """A write has changed a node. Return whether it has claimed a lock."""
+        if path.startswith(RUNS):
+            self._wrote(path, after)
+            return False
         name = path.removeprefix(LOCKS)
         if not path.startswith(LOCKS) or name not in self.jobs:
             return False
@@ -68,6 +73,13 @@ class Oracle:
             return True
         self._changed(job, old, new, machine)
         return False
+
+    def _wrote(self, path: str, entry: object) -> None:
+        """An entry of the history was written."""
+        _, name, key = path.split("/")
+        if name in self.jobs and isinstance(entry, dict):
+            said = (self._scheduler.now, entry.get("outcome"), number(entry.get("attempt")))
+            self.jobs[name].written.setdefault(key, []).append(said)
 
     def _changed(self, job: History, old: dict[str, object], new: dict[str, object], machine: Machine | None) -> None:
         name, now = job.spec.name, self._scheduler.now
@@ -96,7 +108,7 @@ class Oracle:
             return
         if changed <= {"cancel", "cancelWhy"} and new.get("cancel") == last.fence:
             last.cancelled_at = now
-            if last.fence not in job.unwanted:
+            if last.fence not in job.unwanted and not self._is_replaced(job, last, old):
                 self.violated("1", "{} cancels {} of {}, and nobody wants it to end", machine.name, last.slot, name)
             return
         if machine.name != last.machine:
@@ -119,10 +131,20 @@ class Oracle:
         else:
             last.held_until = last.expires + MARGIN
 
+    def _is_replaced(self, job: History, last: Claim, old: dict[str, object]) -> bool:
+        """Return whether a tick that has come may cancel this run: one of an earlier tick, and none by hand.
+
+        A run by hand is told by its node: nothing is unfinished.
+        """
+        came = job.spec.slots(self._scheduler.now - 600 * SECOND, self._scheduler.now + MARGIN * MILLISECOND)
+        ran = last.slot or old.get("unfinished")
+        return job.spec.overlap == "cancel_previous" and ran is not None and came != [] and came[-1] > str(ran)
+
     def _succeeded(self, job: History, last: Claim, before: object, after: object, machine: Machine) -> None:
         """A release remembers its tick if that has succeeded and is the newest; no claim forgets it."""
-        is_newer = last.slot is not None and last.outcome == "succeeded" and last.slot > str(before or "")
-        if job.spec.once_per_tick and after != (last.slot if is_newer else before):
+        ran = last.slot or last.resumes
+        is_newer = ran is not None and last.outcome == "succeeded" and ran > str(before or "")
+        if job.spec.once_per_tick and after != (ran if is_newer else before):
             self.violated(
                 "1", "{} released {} with the success {} after {}", machine.name, job.spec.name, after, before
             )
@@ -173,14 +195,14 @@ class Oracle:
         until = old.get("pausedUntil")
         if old.get("paused") and not (isinstance(until, int) and server_time(now) + MARGIN >= until):
             self.violated("2", "{} takes {} although it is paused", machine.name, name)
-        if claimed is not None and (EPOCH + time_of(claimed)) % (job.spec.period * SECOND):
+        if claimed is not None and not job.spec.slots(time_of(claimed), time_of(claimed)):
             self.violated("1", "{} claims {} of {}, which is no tick", machine.name, claimed, name)
         if claimed is not None and server_time(time_of(claimed)) > server_time(now) + MARGIN + 1_000:
             self.violated("1", "{} claims {} of {} too early", machine.name, claimed, name)
         was_cancelled = any(one.slot == claimed and one.cancelled_at is not None for one in job.claims)
         if claimed is not None and was_cancelled and not job.deleted:
             self.violated("2", "{} claims {} of {}, which was cancelled", machine.name, claimed, name)
-        if claim.attempt > 3:
+        if claim.attempt > 3 and not job.may_look(claim):
             self.violated("2", "{} claims {} of {} for the {}th time", machine.name, claimed, name, claim.attempt)
         job.claims.append(claim)
 
@@ -211,11 +233,14 @@ class Oracle:
         body = Body(run, machine.name, run.name, slot, now)
         self._bodies[id(run)] = body
         job.bodies.append(body)
-        self._check_trigger(job, body)
         if not job.spec.once_per_tick:
+            self._check_trigger(job, body)
             return body
         claim = next((one for one in job.claims if one.fence == run.fence and one.machine == machine.name), None)
-        if claim is None or (claim.slot, claim.attempt if slot else run.attempt) != (slot, run.attempt):
+        is_again = claim is not None and slot is not None and claim.slot in (None, claim.was_before.get("unfinished"))
+        if claim is not None and is_again and slot is not None and run.trigger == "manual":
+            self._resumes(job, claim, body, slot)
+        elif claim is None or (claim.slot, claim.attempt if slot else run.attempt) != (slot, run.attempt):
             self.violated("1", "{} begins {} without a claim of it: {}", machine.name, run, claim)
             return body
         if claim.body is not None:
@@ -226,11 +251,26 @@ class Oracle:
             one for one in job.bodies
             if slot is not None and one.slot == slot and one is not body and not job.deleted_between(claim, one)
         ]  # fmt: skip
-        if any(one.run.attempt == run.attempt for one in others):
+        self._check_trigger(job, body)
+        # A run by hand that dies leaves nothing, so the next one may have its number. `_resumes` looks at the history.
+        if not body.is_resumed and any(one.run.attempt == run.attempt for one in others):
             self.violated("1", "{} begins {}, which was begun before", machine.name, run)
-        if others and job.spec.on_abandoned != "rerun":
+        if [one for one in others if not one.is_resumed] and not body.is_resumed and job.spec.on_abandoned != "rerun":
             self.violated("1", "{} begins {} again, although nothing is rerun", machine.name, run)
         return body
+
+    def _resumes(self, job: History, claim: Claim, body: Body, slot: str) -> None:
+        """A run by hand begins a tick once more: one that the history knows, and that has not succeeded."""
+        claim.resumes, body.is_resumed = slot, True
+        written = job.written.get(slot, [])
+        if not written and claim.was_before.get("unfinished") != slot:
+            self.violated("2", "{} resumes {} of {}, which the history doesn't have", body.machine, slot, body.job)
+        if any(at < claim.at and outcome == "succeeded" for at, outcome, _ in written):
+            self.violated("2", "{} resumes {} of {}, which has succeeded", body.machine, slot, body.job)
+        if any(at < claim.at and attempt >= body.run.attempt for at, _, attempt in written):
+            self.violated("2", "{} resumes {} of {} as attempt {}", body.machine, slot, body.job, body.run.attempt)
+        if body.run.idempotency_key != f"{body.job}:{slot}":
+            self.violated("2", "{} resumes {} with the key {}", body.machine, slot, body.run.idempotency_key)
 
     def looks(self, body: Body, at: int, *, is_lost: bool, is_cancelled: bool = False) -> None:
         """A body has looked at its lease: from `at` on it knew whether it was lost, or cancelled."""
@@ -256,7 +296,7 @@ class Oracle:
             self.violated("2", "{} of {} is a catch-up, although nothing is caught up", body.slot, spec.name)
         if trigger == "rerun" and spec.on_abandoned != "rerun":
             self.violated("2", "{} of {} is a rerun, although nothing is rerun", body.slot, spec.name)
-        if (trigger == "rerun") != (body.run.attempt > 1):
+        if not body.is_resumed and (trigger == "rerun") != (body.run.attempt > 1):
             self.violated("2", "{} of {} has attempt {} by {}", body.slot, spec.name, body.run.attempt, trigger)
         if body.slot is None and trigger != "manual":
             self.violated("2", "{} of {} runs by {}", body.slot, spec.name, trigger)

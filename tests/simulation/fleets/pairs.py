@@ -22,7 +22,7 @@ from tests.simulation.fleets.happened import History
 from tests.simulation.fleets.reasons import held
 from tests.simulation.fleets.run import World, under_way
 from tests.simulation.fleets.scenario import Scenario, make
-from tests.simulation.fleets.times import slots_between, time_of
+from tests.simulation.fleets.times import time_of
 from tests.simulation.machines import SECOND
 
 CONTENDERS = 3
@@ -82,7 +82,7 @@ def _missed(jobs: Mapping[str, History], scenario: Scenario) -> frozenset[str]:
     for name, job in jobs.items():
         begun = {body.slot for body in job.bodies} | {claim.slot for claim in job.claims}
         lasts = int(min(job.spec.starts_within, job.spec.period) * SECOND)
-        for slot in slots_between(job.spec.period, 0, scenario.ends - lasts):
+        for slot in job.spec.slots(0, scenario.ends - lasts):
             time = time_of(slot)
             is_out = any(
                 one.machine is None and one.start <= time + lasts and one.end >= time for one in scenario.spells

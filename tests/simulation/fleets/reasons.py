@@ -23,7 +23,7 @@ _RECOVERS = 9 * SECOND
 _SETTLES = 8 * SECOND
 _LOOKS = 6 * SECOND
 # Who waits in line and is told of nothing, by a stream that falls silent, asks every 30 s.
-_ASKS_UNTOLD = 31 * SECOND
+ASKS_UNTOLD = 31 * SECOND
 # Of more machines than this, some don't ask for a tick at all. The others ask within the last wave.
 _ALL_ASK = 9
 _LAST_WAVE = 4 * SECOND
@@ -45,9 +45,9 @@ class Reasons:
         self._bodies = [body for one in oracle.jobs.values() for body in one.bodies]
         self._workers = int(str(scenario.settings["workers"]))
         # A claim takes a few requests, and each way may take its longest.
-        self._needs = (
-            int(job.spec.jitter * SECOND) + 3 * SECOND + 10 * scenario.latency[1] + 4 * scenario.temper.longest
-        )
+        self.needs = int(job.spec.jitter * SECOND) + 3 * SECOND + 10 * scenario.latency[1] + 4 * scenario.temper.longest
+        # A clock that is behind lets its machine ask so much later.
+        self.needs += max(abs(machine.skew) for machine in scenario.machines)
 
     def _patience(self, time: int) -> int:
         """Return how much later than at once the machine asks that asks first for a tick, at the most."""
@@ -63,7 +63,17 @@ class Reasons:
             for one in self._instances.values()
             if one.started_at is not None and one.started_at <= time and not one.has_gone(since)
         ]
-        return _LAST_WAVE if len(around) <= _ALL_ASK else int(_SURVIVOR_ASKS * heartbeat * SECOND)
+        asks_at_once = len(around) <= _ALL_ASK and not self._is_misled(around, time, int(heartbeat * SECOND))
+        return _LAST_WAVE if asks_at_once else int(_SURVIVOR_ASKS * heartbeat * SECOND)
+
+    def _is_misled(self, around: list[Instance], time: int, heartbeat: int) -> bool:
+        """Return whether somebody has set the counter as a machine had but one count: there is no smaller one then."""
+        sets = [event.at for event in self._scenario.events if event.act == "set_beats"]
+        return any(
+            at <= time <= at + 3 * heartbeat and (one.ticking_from or 0) >= at - 2 * heartbeat
+            for at in sets
+            for one in around
+        )
 
     def able(self, slot: str, claimed_at: int | None) -> tuple[str, int] | None:
         """Return a machine that could have run the tick, and when; None if there is none.
@@ -77,10 +87,12 @@ class Reasons:
         patience = self._patience(time)
         for instance in self._instances.values():
             for begins in self._chances(instance, time, ends):
-                looks = _ASKS_UNTOLD if spec.overlap == "queue" else _LOOKS if begins > time else 0
-                until = begins + self._needs + patience + looks
+                # Who is refused a stream knows that it hears nothing, and asks every few seconds.
+                may_be_silent = spec.waits and not self._scenario.refuses_watches
+                looks = ASKS_UNTOLD if may_be_silent else _LOOKS if spec.waits or begins > time else 0
+                until = begins + self.needs + patience + looks
                 # Where a tick doesn't wait, the first look at a lock that is held is the last one.
-                free_from = begins if spec.overlap == "queue" else time
+                free_from = begins if spec.waits else time
                 if (
                     until <= ends
                     and held(self._job, free_from, until, as_found=True) is None
@@ -90,6 +102,23 @@ class Reasons:
                 ):
                     return instance.name, begins
         return None
+
+    def sees(self, time: int, until: int) -> str | None:
+        """Return a machine that looks at a tick as it comes, whether it may run it or not; None if there is none."""
+        if self._is_paused(time, until):
+            return None
+        for one in self._instances.values():
+            has_worker = self._workers > len(self._scenario.jobs) or not self._is_busy(one, time - _SETTLES, until)
+            if has_worker and self._is_up(one, time, time, until):
+                return one.name
+        return None
+
+    def may_starve(self) -> bool:
+        """Return whether long runs of other jobs may take all workers, so that a turn waits for one (seed 1000350)."""
+        spec = self._job.spec
+        others = [one for one in self._scenario.jobs if one is not spec]
+        longer = [one for one in others if one.work.most * (one.retries + 1) > 0.2 * spec.period]
+        return sum(_AT_ONCE if one.overlap == "allow" else 1 for one in longer) >= self._workers
 
     def _was_releasing(self, instance: Instance, time: int) -> bool:
         """Return whether a tick that doesn't wait came while the machine awaited the answer to a release.
@@ -112,7 +141,7 @@ class Reasons:
         A tick that is tried again until its grace is over also hears of a claim whose reply was lost.
         """
         instance, spec = self._instances[claim.machine], self._job.spec
-        start, end = claim.at - SECOND, claim.at + self._needs
+        start, end = claim.at - SECOND, claim.at + self.needs
         lease_ends = claim.at + int((spec.lock_ttl - 3) * SECOND)
         # Who has given up a write looks again only while the tick can still start.
         troubles = [*instance.wire.troubles, *((at, at) for at in instance.wire.belated)]
@@ -122,6 +151,8 @@ class Reasons:
             if claim.slot is None or claim.attempt > 1 or not self._is_tried_again(claim):
                 return False
             end = max(until for since, until in troubles if until >= start and since <= lease_ends) + _HEARS
+            if any(claim.at <= at <= end for at in instance.wire.denied):
+                return False  # a refusal of the rules ends a tick (seed 1000432)
             if end > min(lease_ends, time_of(claim.slot) + int(spec.starts_within * SECOND), self._shows_until(claim)):
                 return False
         if self._workers <= len(self._scenario.jobs) and self._is_busy(instance, start, end):
@@ -129,7 +160,7 @@ class Reasons:
         return (
             not claim.is_meddled_with
             and not instance.has_gone(end)
-            and not any(since <= end and until >= start for since, until in instance.frozen)
+            and not any(since <= end and until >= start for since, until in instance.away)
             and not any(since <= end and until >= start for since, until in instance.paused_here(spec.name))
         )
 
@@ -156,9 +187,13 @@ class Reasons:
         return not is_final and claim.at - time_of(claim.slot) < self._job.spec.starts_within * SECOND
 
     def _chances(self, instance: Instance, time: int, ends: int) -> list[int]:
-        """Return when the tick may be claimed: at its time, when trouble has ended, when the lock becomes free."""
+        """Return when the tick may be claimed: at its time, when trouble has ended, when the lock becomes free.
+
+        What had the job as the tick came runs it also if it is still starting, or hears of the time only later.
+        """
         later = [until + _RECOVERS for _, until in instance.wire.troubles]
-        if self._job.spec.overlap == "queue":
+        later += [at + _SETTLES for at in (instance.ticking_from, instance.wire.first_answer) if at is not None]
+        if self._job.spec.waits:
             later += [(claim.held_until * MILLISECOND - EPOCH) + SECOND for claim in self._job.claims]
         return [time, *(begins for begins in later if time < begins < ends)]
 
@@ -166,24 +201,9 @@ class Reasons:
         return any(begun <= end and (until is None or until >= start) for begun, until in self._job.paused)
 
     def _is_well(self, instance: Instance, time: int, begins: int, until: int) -> bool:
-        """Return whether the machine lived from before the tick's time on, and had no trouble from `begins` on."""
-        since, wire = time - _SETTLES, instance.wire
-        if self._job.spec not in instance.jobs:
-            return False
-        if instance.ticking_from is None or instance.ticking_from > since:
-            return False
-        if wire.first_answer is None or wire.first_answer > since:
-            return False
-        if instance.has_gone(until):
-            return False
-        if any(start <= until and end > begins - _RECOVERS for start, end in wire.troubles):
-            return False
-        if any(time - _RECOVERS <= at <= until for at in wire.denied):
-            return False  # a refusal of the rules ends a tick
-        spans = [*instance.frozen, *instance.paused_here(self._job.spec.name)]
-        if any(start <= until and end >= since for start, end in spans):
-            return False
-        if any(since <= stepped <= until for stepped in instance.stepped):
+        """Return whether the machine lived and had no trouble, and had a place and a worker for the tick."""
+        since = time - _SETTLES
+        if not self._is_up(instance, time, begins, until):
             return False
         # A body has its job's place, perhaps without its lease.
         places = _AT_ONCE if self._job.spec.overlap == "allow" else 1
@@ -192,6 +212,26 @@ class Reasons:
         if _at_once(self._bodies, instance, since, until) >= self._workers:
             return False
         return self._workers > len(self._scenario.jobs) or not self._is_busy(instance, since, until)
+
+    def _is_up(self, instance: Instance, time: int, begins: int, until: int) -> bool:
+        """Return whether the machine lived from before the tick's time on, and had no trouble from `begins` on."""
+        since, wire = time - _SETTLES, instance.wire
+        if self._job.spec not in instance.jobs:
+            return False
+        if instance.ticking_from is None or instance.ticking_from > min(time - SECOND, begins - _SETTLES):
+            return False
+        if wire.first_answer is None or wire.first_answer > begins - _SETTLES:
+            return False
+        if instance.has_gone(until):
+            return False
+        if any(start <= until and end > begins - _RECOVERS for start, end in wire.troubles):
+            return False
+        if any(time - _RECOVERS <= at <= until for at in wire.denied):
+            return False  # a refusal of the rules ends a tick
+        spans = [*instance.away, *instance.paused_here(self._job.spec.name), *instance.absent(self._job.spec.name)]
+        if any(start <= until and end >= since for start, end in spans):
+            return False
+        return not any(since <= stepped <= until for stepped in instance.stepped)
 
     def _is_busy(self, instance: Instance, since: int, until: int) -> bool:
         return _at_once(self._bodies, instance, since, until) > 0

@@ -11,7 +11,6 @@ from random import Random
 from tests.simulation.fleets.scenario import Ambush, Event, JobSpec, Scenario, Trouble
 from tests.simulation.machines import SECOND
 
-RICHER = 1_000_000
 # No even distance divides a minute, and none is longer than the cron line's that it replaces.
 _DISTANCES = {10: 9, 15: 14, 20: 18, 30: 25, 60: 45}
 
@@ -22,7 +21,7 @@ def enriched(scenario: Scenario) -> Scenario:
     jobs = list(scenario.jobs)
     chosen = random.randrange(len(jobs))
     if random.random() < 0.8:
-        jobs[chosen] = _with_steps(jobs[chosen], random)
+        jobs[chosen] = with_steps(jobs[chosen], random)
     for number, job in enumerate(jobs):
         if random.random() < 0.4:
             jobs[number] = replace(job, period=_DISTANCES[job.period], has_line=False)
@@ -49,7 +48,7 @@ def enriched(scenario: Scenario) -> Scenario:
     )
 
 
-def _with_steps(job: JobSpec, random: Random) -> JobSpec:
+def with_steps(job: JobSpec, random: Random) -> JobSpec:
     """Return the job with steps: it has a lease and a tick, and takes some time."""
     work = replace(
         job.work,

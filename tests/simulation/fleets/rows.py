@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tests.simulation.fleets.bodies import Work
@@ -22,6 +22,8 @@ from tests.simulation.machines import MILLISECOND, SECOND
 _JOB = JobSpec("job", 60, Work(0.0, 0.05, 1, 0.0, "checks"), lock_ttl=30.0)
 _ADDED = replace(_JOB, name="added")
 _MINUTE = 60 * SECOND
+# It ticks as something happens for the first time.
+_NEW = "0 2-59/10 * * * *"
 # The run begins at 08:59:30, so the ticks are at 30 s, 90 s and so on. What happens, happens around the third one. By
 # then each machine has beaten three times, so it knows how many they are.
 _FIRST = 30 * SECOND
@@ -32,6 +34,8 @@ _FREEZE = 100 * SECOND
 @dataclass(frozen=True, slots=True)
 class Row:
     """A fleet, and what happens to it: so many machines die, freeze, come or have no free worker any more.
+
+    With `follow_at_once` so many come just after the tick; `is_new` says that it is the first one of its job.
 
     `replaced` is the part that is replaced each minute. `follow` machines of a revision with one more job replace the
     first ones, one after another. `overruns` is how many seconds the run of the tick before takes; with `blinks` the
@@ -46,6 +50,8 @@ class Row:
     freeze: int = 0
     come: int = 0
     busy: int = 0
+    follow_at_once: int = 0
+    is_new: int = 0
     replaced: float = 0.0
     follow: int = 0
     overruns: float = 0.0
@@ -63,6 +69,7 @@ class Row:
         said += f", {self.die:,} die just before the tick" if self.die else ""
         said += f", {self.freeze:,} freeze just before the tick for {_FREEZE // SECOND} s" if self.freeze else ""
         said += f", and {self.come:,} more have just come" if self.come else ""
+        said += f", {self.follow_at_once:,} come just after it" if self.follow_at_once else ""
         said += f", {self.busy:,} have no free worker" if self.busy else ""
         said += f", {self.replaced:.0%} are replaced every minute" if self.replaced else ""
         said += f", replaced one by one by {self.follow:,} with one more job" if self.follow else ""
@@ -74,6 +81,8 @@ class Row:
         return self.machines + self.come
 
 
+# From so many ticks on after a fleet was frozen it is as it was before, and no more ask than these.
+_AS_BEFORE, _MOST_ASK = 5, 16
 ROWS = (
     Row(12),
     Row(50),
@@ -123,6 +132,9 @@ def scenario_of(row: Row, seed: int) -> Scenario:
     events += [Event(_STRUCK - 5 * SECOND, "set_beats", "", value=value) for value in row.beats]
     late = [f"b{number}" for number in range(1, row.come + 1)]
     events += [Event(_STRUCK - 10 * SECOND, "start", name) for name in late]
+    after = [f"e{number}" for number in range(1, row.follow_at_once + 1)]
+    events += [Event(_STRUCK + SECOND // 2, "start", name) for name in after]
+    late += after
     replaced = int(row.replaced * row.machines * row.ticks)
     for number in range(replaced):
         at = _FIRST + _MINUTE + number * row.ticks * _MINUTE // replaced
@@ -142,6 +154,8 @@ def scenario_of(row: Row, seed: int) -> Scenario:
         spells.append(Spell(cancelled, cancelled + SECOND // 10, "slow"))
     overlap = "queue" if row.queues else _JOB.overlap
     job = replace(_JOB, work=replace(_JOB.work, takes=takes), overlap=overlap, grace=row.grace)
+    if row.is_new:
+        job = replace(job, cron=_NEW, period=600)
     return Scenario(
         seed=seed,
         troubles=("outages",) if spells else (),
@@ -164,12 +178,20 @@ def scenario_of(row: Row, seed: int) -> Scenario:
     )  # fmt: skip
 
 
+def too_many(row: Row, ticks: Sequence[Tick]) -> list[str]:
+    """Return what a fleet that was frozen together asks too often, once that is long over."""
+    if not row.freeze or not row.contenders:
+        return []
+    counts = [tick.askers for tick in ticks[_AS_BEFORE:]]
+    return [f"5: {count} of {row.machines} machines ask for a tick" for count in counts if count > _MOST_ASK]
+
+
 def measure(row: Row, oracle: Oracle, instances: Mapping[str, Instance], database: Database) -> list[Tick]:
     """Return what the ticks of a row have cost, from the one on around which something happens."""
     job, path = oracle.jobs[_JOB.name], f"{LOCKS}{_JOB.name}"
     asked = {name: [at for at, asked in one.wire.requests if asked == path] for name, one in instances.items()}
     found = []
-    for slot in slots_between(_JOB.period, _STRUCK, _STRUCK + row.ticks * _MINUTE - 1):
+    for slot in job.spec.slots(_STRUCK, _STRUCK + row.ticks * _MINUTE - 1):
         start = time_of(slot) - EARLY
         counts = [sum(start <= at < start + _MINUTE for at in times) for times in asked.values()]
         begun = [body.begun for body in job.bodies if body.slot == slot]

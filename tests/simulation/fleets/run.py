@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from tests.simulation.fleets.beside import Beside, Use
 from tests.simulation.fleets.costs import asked_a_tick
 from tests.simulation.fleets.database import LOCKS, Database, Fate, Method
 from tests.simulation.fleets.instance import Instance
@@ -69,7 +70,10 @@ class World:
         self.scheduler = Scheduler(seed, scenario.temper)
         self.timeline = Timeline(self.scheduler)
         self.oracle = Oracle(self.scheduler, self.timeline, scenario.jobs)
-        self.database = Database(self.scheduler, self._watch, has_rules=scenario.has_rules)
+        self.database = Database(
+            self.scheduler, self._watch, has_rules=scenario.has_rules,
+            refuses_watches=scenario.refuses_watches, keeps_odd_counters=scenario.keeps_odd_counters,
+        )  # fmt: skip
         least, most = scenario.latency
         self.weather = Weather(self.scheduler, least, most, scenario.chances, scenario.fair_from, list(scenario.spells))
         self.instances = {
@@ -79,8 +83,10 @@ class World:
             )
             for number, spec in enumerate(scenario.machines)
         }  # fmt: skip
+        self.beside = Beside(self.scheduler, self.database, self.oracle, self.timeline)
         for instance in self.instances.values():
             instance.struck = self._strike
+            instance.machine.origin -= scenario.begins  # else a float could not tell two nanoseconds of it apart
             if scenario.strikes:
                 instance.wire.fate = self._fate
 
@@ -103,6 +109,7 @@ class World:
             instance.take_stock()
         scheduler.run(scheduler.now + SECOND)
         judge(self.oracle, scenario, self.instances, self.database)
+        self.beside.check(self.instances, scenario)
         return Played(
             scenario.seed,
             tuple(self.oracle.violations),
@@ -144,6 +151,17 @@ class World:
             instance.pause(job, is_paused=True)
         elif event.act == "resume_here":
             instance.pause(job, is_paused=False)
+        elif event.act == "remove":
+            instance.remove(job)
+        elif event.act == "add":
+            instance.add(job)
+        elif event.act == "restart":
+            instance.restart(event.amount)
+        elif event.act == "resume_run":
+            instance.call(lambda crons: self._resume(instance, crons, job), "resume")
+        elif event.act == "use":
+            assert isinstance(event.value, Use)
+            self.beside.use(instance, event.value)
         elif event.act == "step_wall":
             instance.step_wall(event.amount)
         elif event.act in ("start", "stop"):
@@ -198,6 +216,25 @@ class World:
         said = result.refusal.message if result.refusal is not None else result.outcome
         self.timeline.say(instance.name, "the run by hand of {} for {}: {}", job, slot, said)
 
+    def _resume(self, instance: Instance, crons: FireCron, job: str) -> None:
+        """Run a tick of before once more, mostly one that the history knows."""
+        history, random = self.oracle.jobs[job], self.scheduler.random
+        ticks = history.spec.slots(self.scenario.begins, self.scheduler.now)
+        written = [tick for tick in ticks if tick in history.written]
+        tick = random.choice(written if written and random.random() < 0.9 else ticks or ["2026-11-18T08:00:00Z"])
+        said = [outcome for _, outcome, _ in history.written.get(tick, [])]
+        history.looked.append((instance.name, self.scheduler.now, FOREVER))
+        number = len(history.looked) - 1
+        try:
+            result = crons.registry.trigger(job, resume=tick)
+        finally:
+            history.looked[number] = (instance.name, history.looked[number][1], self.scheduler.now)
+        refusal = result.refusal
+        if refusal is not None and refusal.reason == "slot_done" and said and not history.has_succeeded(tick):
+            self.oracle.violated("2", "{} may not resume {} of {}, which {}", instance.name, tick, job, said)
+        told = refusal.message if refusal is not None else result.outcome
+        self.timeline.say(instance.name, "the run by hand of {} that resumes {}: {}", job, tick, told)
+
     def _freeze(self, instance: Instance) -> None:
         if instance.machine.state == "alive" and instance.started_at is not None:
             instance.machine.freeze()
@@ -215,7 +252,10 @@ class World:
             self._edit("resume", name)
 
     def _watch(self, path: str, before: object, after: object, machine: Machine | None) -> None:
-        if path.startswith(STEPS):
+        room, _, name = path.partition("/")
+        if f"{room}/" in (LOCKS, STEPS) and name.split("/")[0] not in self.oracle.jobs:
+            self.beside.wrote(path, before, after, "" if machine is None else machine.name)
+        elif path.startswith(STEPS):
             self.oracle.steps.wrote(path, before, after, self.database.store.get(LOCKS + path.split("/")[1]))
             if machine is not None:
                 self._strike(self.instances[machine.name])

@@ -17,9 +17,12 @@ from typing import Literal, TypeAlias
 
 from tests.simulation.fleets.bodies import Manner, Work
 from tests.simulation.fleets.database import Kind
+from tests.simulation.fleets.lines import ticks
+from tests.simulation.fleets.times import slot_at, slots_between
 from tests.simulation.fleets.weather import Spell
 from tests.simulation.greenlets import Temper
 from tests.simulation.machines import MILLISECOND, SECOND
+from tests.simulation.stand_ins import EPOCH
 
 Trouble: TypeAlias = Literal["network", "crashes", "freezes", "clocks", "deploys", "ambushes", "operator", "outages"]
 TROUBLES: tuple[Trouble, ...] = (
@@ -28,7 +31,7 @@ TROUBLES: tuple[Trouble, ...] = (
 Act: TypeAlias = Literal[
     "start", "stop", "kill", "freeze", "thaw", "step_wall",
     "pause", "resume", "unlock", "delete", "trigger", "trigger_next", "pause_here", "resume_here",
-    "occupy", "set_beats", "cancel",
+    "occupy", "set_beats", "cancel", "resume_run", "remove", "add", "restart", "use",
 ]  # fmt: skip
 # The machine that starts when the faults end, whatever has become of the others.
 LAST = "z1"
@@ -60,11 +63,18 @@ class JobSpec:
     max_runtime: float = 3_600.0
     jitter: float = 0.0
     has_line: bool = True
+    role: str | None = None
+    catch_up_window: float = 86_400.0
+    # A line whose ticks are not all `period` seconds apart, and its zone. `period` is their shortest distance then.
+    cron: str | None = None
+    zone: str = "UTC"
 
     @property
     def line(self) -> str | None:
         if not self.has_line:
             return None
+        if self.cron is not None:
+            return self.cron
         return "* * * * *" if self.period == 60 else f"*/{self.period} * * * * *"
 
     @property
@@ -83,8 +93,23 @@ class JobSpec:
             "retry_backoff": 2.0,
             "max_runtime": self.max_runtime,
             "jitter": self.jitter,
+            "role": self.role,
+            "catch_up_window": self.catch_up_window,
+            **({} if self.cron is None else {"timezone": self.zone}),
             **({} if self.has_line else {"every": self.period}),
         }
+
+    def slots(self, start: int, end: int) -> list[str]:
+        """Return the ticks from `start` to `end` of true time, both included."""
+        if self.cron is None:
+            return slots_between(self.period, start, end)
+        first, last = -(-(EPOCH + start) // SECOND), (EPOCH + end) // SECOND
+        return [slot_at(tick * SECOND - EPOCH) for tick in ticks(self.cron, self.zone, first, last)]
+
+    @property
+    def waits(self) -> bool:
+        """Whether a tick waits for the end of the run before it."""
+        return self.overlap in ("queue", "cancel_previous")
 
     @property
     def asks_in_waves(self) -> bool:
@@ -94,7 +119,7 @@ class JobSpec:
     @property
     def starts_within(self) -> float:
         """How long after its slot a tick may start, in seconds."""
-        if self.overlap == "queue" and self.grace is None:
+        if self.waits and self.grace is None:
             return self.period
         return 60.0 if self.grace is None else max(self.grace, 1.0)
 
@@ -103,7 +128,8 @@ class JobSpec:
 class MachineSpec:
     """A process of the fleet: its clocks' errors, and whether its program runs an event loop (`async with crons`).
 
-    `jobs` are the names of those that it has; None means all.
+    `jobs` are the names of those that it has; None means all. It runs jobs without a role, and with one of its `roles`.
+    Each sample of RTDB's time is late on its way there by `skew` nanoseconds, or on its way back by as much below zero.
     """
 
     name: str
@@ -111,6 +137,8 @@ class MachineSpec:
     wall_error: int = 0
     has_loop: bool = False
     jobs: tuple[str, ...] | None = None
+    roles: tuple[str, ...] = ()
+    skew: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +174,20 @@ class Scenario:
     # The chance that a machine is struck before a step's call, after it, or after its record; whether there are rules.
     strikes: float = 0.0
     has_rules: bool = False
+    # When it begins: what happens, happens from then on.
+    begins: int = 0
+    # Whether the database refuses all watches, and whether it leaves a counter alone that is no number.
+    refuses_watches: bool = False
+    keeps_odd_counters: bool = False
 
 
-def make(seed: int, size: int | None = None, contenders: int | None = None) -> Scenario:
-    """Return the scenario of a seed; with a `size`, of a fleet with that many machines; and with these `contenders`."""
+def make(
+    seed: int, size: int | None = None, contenders: int | None = None, troubles: tuple[Trouble, ...] | None = None
+) -> Scenario:
+    """Return the scenario of a seed; if given, with so many machines, with these `contenders`, or these `troubles`."""
     random = Random(f"scenario {seed}")
-    troubles = _troubles(random)
+    chosen = _troubles(random)
+    troubles = chosen if troubles is None else troubles
     machines = size or random.choice((2, 2, 3, 3, 4, 5, 7))
     jobs = tuple(_job(random, number) for number in range(random.choice((1, 1, 2, 3))))
     longest = max(job.period for job in jobs)

@@ -76,6 +76,7 @@ def make_stepped_body(
                 try:
                     value = yield run.step(step, call, step, at_most_once=work.at_most_once)
                 except StepInDoubt:
+                    book.doubts(begun, step)
                     known = settled(begun, step)
                     if known is None:
                         continue

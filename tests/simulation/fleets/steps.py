@@ -36,6 +36,9 @@ class _Known:
     calls: int = 0
     # How often a body has asked for another call of a step in doubt.
     retries: int = 0
+    # How often its node was written, and how often that was as a body has asked for another call.
+    writes: int = 0
+    allowed: dict[int, int] = field(default_factory=dict)
     values: set[object] = field(default_factory=set)
     is_recorded: bool = False
 
@@ -57,6 +60,7 @@ class StepBook:
         if not new or self._is_meddled_with(name):
             return
         known = self._of((name, _short(tick), step))
+        known.writes += 1
         if _fence(old) > _fence(new):
             self._oracle.violated("1", "the step {} of fence {} is replaced by {}", path, _fence(old), new)
         if old.get("result") is not None and _fence(old) == _fence(new):
@@ -88,7 +92,15 @@ class StepBook:
 
     def retries(self, body: Body, name: str) -> None:
         """The body lets a step in doubt be called once more."""
-        self._at(body, name).retries += 1
+        known = self._at(body, name)
+        known.retries += 1
+        known.allowed[id(body)] = known.writes
+
+    def doubts(self, body: Body, name: str) -> None:
+        """The body is told that a step is in doubt: not if it has allowed the call, and nobody else has written."""
+        known = self._at(body, name)
+        if known.allowed.get(id(body)) == known.writes and not self._is_meddled_with(body.job):
+            self._oracle.violated("1", "{} may not call {} of {} again", body.machine, name, body.run)
 
     def gives(self, body: Body, name: str, value: object) -> None:
         """The body is given this for a step."""

@@ -20,7 +20,7 @@ FAIR: Final[Mapping[Kind, float]] = {}
 
 @dataclass(slots=True)
 class Spell:
-    """From `start` to `end`, requests of this machine (None: of every machine) have this fate."""
+    """From `start` to `end`, requests of this machine (None: of every machine) have this fate, `below` a path."""
 
     start: int
     end: int
@@ -28,6 +28,7 @@ class Spell:
     machine: str | None = None
     # What part of the requests is hit.
     part: float = 1.0
+    below: str = ""
 
 
 @dataclass(slots=True)
@@ -56,6 +57,7 @@ class Weather:
             if (
                 spell.start <= now < spell.end
                 and spell.machine in (None, machine.name)
+                and path.startswith(spell.below)
                 and random.random() < spell.part
             ):
                 return self._made(spell.kind, there, back)

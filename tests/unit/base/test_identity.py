@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+import requests
 
-from firecron.base.cloud_run import find_revision, find_service
-from firecron.base.identity import Identity, new_holder
+from firecron.base.identity import Identity, ask_metadata, find_revision, find_service, new_holder
 
 INSTANCE = "00bf4b9c3f2a6d5e8c7b1a0f9e8d7c6b5a4f3e2d1c0b"
 
@@ -179,3 +179,17 @@ def test_holders_are_random() -> None:
     tokens = {new_holder() for _ in range(1_000)}
     assert len(tokens) == 1_000
     assert all(len(token) == 16 and token.replace("-", "").replace("_", "").isalnum() for token in tokens)
+
+
+def test_a_request_takes_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere than on Cloud Run some network may swallow the request: it is given up after a second."""
+    asked: list[tuple[str, dict[str, object]]] = []
+
+    def get(url: str, **options: object) -> requests.Response:
+        asked.append((url, options))
+        raise requests.ConnectTimeout
+
+    monkeypatch.setattr(requests, "get", get)
+    assert ask_metadata("instance/id", {}) is None
+    url = "http://metadata.google.internal/computeMetadata/v1/instance/id"
+    assert asked == [(url, {"headers": {"Metadata-Flavor": "Google"}, "timeout": 1.0})]

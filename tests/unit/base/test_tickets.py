@@ -59,6 +59,21 @@ def test_the_smaller_of_the_last_two_sizes_counts() -> None:
     assert size_after((0, 0), (10, 30), (210, 60), (410, 90)) == 200
 
 
+@given(st.integers(2, 2_000), st.floats(7.5, 45), st.floats(0, 1, exclude_max=True))
+def test_an_only_size_that_is_too_large_delays_a_tick_until_the_next_beat(
+    size: int, until: float, distance: float
+) -> None:
+    """Somebody has set the counter too high between an instance's first two tickets. With the third its size falls."""
+    leapt = 10**9
+    tickets = after((1, 0), (leapt, 30))
+    known = tickets.size(30_000)
+    assert known is not None
+    tick = OpenTick(31_000, distance, known)
+    now = 30_000 + until * 1000
+    third = tickets.take(leapt + max(1, round(size * until / 30)), now)
+    assert tick.asks_at(third.size(now), 3) == 31_000
+
+
 def test_no_group_is_smaller_than_the_instance_itself() -> None:
     """An instance alone, whose beats come a little late, is one."""
     assert size_after((1, 0), (2, 31)) == 1

@@ -279,3 +279,33 @@ def test_one_word_is_an_alias_or_too_little(line: str, said: str) -> None:
     """A single word is looked for among the aliases only if it is written like one."""
     with pytest.raises(ValueError, match=said):
         Schedule(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("0 9 * * 1 0", "0 0 9 * * 1"),
+        ("30 2 * * 1-5 0", "0 30 2 * * 1-5"),
+        ("0 9 * * * 00", "0 0 9 * * *"),
+        ("*/5 * * * * 0", "0 */5 * * * *"),
+    ],
+)
+def test_a_line_that_seems_to_have_its_seconds_last_gets_a_warning(line: str, meant: str) -> None:
+    """With the seconds last it would be a plain line, which the warning writes with the seconds first."""
+    (warning,) = Schedule(line).warnings
+    assert f"if it is meant for the seconds, write {meant!r}; if not, write SUN" in warning
+    assert Schedule(meant).warnings == ()
+
+
+@pytest.mark.parametrize(
+    "line", ["0 0 9 * * 0", "0 30 8 * * 1", "0 9 * * 1", "0 9 * * 1 SUN", "0 0 9 * * *", "5 0 0 1 1 0"]
+)
+def test_a_line_with_its_seconds_first_gets_none(line: str) -> None:
+    """Nor does one that names Sunday, or that has no seconds."""
+    assert Schedule(line).warnings == ()
+
+
+def test_a_line_that_only_fits_with_its_seconds_last_says_so() -> None:
+    """There is no month 0, so the line is refused, with the line that may be meant."""
+    with pytest.raises(ValueError, match=r"Seconds come first: is '0 0 9 \* \* 0' meant\?$"):
+        Schedule("0 9 * * 0 0")

@@ -173,11 +173,38 @@ def test_an_instant_needs_a_zone() -> None:
             schedule.between(start, end)
 
 
-@pytest.mark.parametrize("zone", ["Mars/Olympus", "GMT+2", "PST", "", "../UTC", "Europe", "/etc/localtime", 5, None])
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "GMT+2", "", "../UTC", "Europe", "/etc/localtime", 5, None])
 def test_a_zone_that_is_none_is_refused(zone: str) -> None:
-    """A zone that isn't there is refused with its name and both remedies."""
-    with pytest.raises(ValueError, match=r"no time zone .*: use a name like Europe/Berlin; .*pip install tzdata"):
+    """A zone that isn't there is refused with its name, and with what a name looks like."""
+    with pytest.raises(ValueError, match=r"no time zone .*: use a name like Europe/Berlin or America/New_York"):
         Schedule("* * * * *", zone)
+
+
+def test_a_system_without_zones_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no zone is installed, the remedy is the package that has them."""
+    monkeypatch.setattr("firecron.cron.zoned_line.available_timezones", set)
+    with pytest.raises(ValueError, match=r"there is no time zone 'Mars/Olympus': .*pip install tzdata"):
+        Schedule("* * * * *", "Mars/Olympus")
+
+
+@pytest.mark.parametrize(
+    ("zone", "meant"),
+    [("PST", "America/Los_Angeles"), ("cest", "Europe/Berlin"), ("CST", "Chicago or Asia/Shanghai")],
+)
+def test_an_abbreviation_is_refused_with_its_cities(zone: str, meant: str) -> None:
+    """What clocks show beside the time is no zone, and may mean several."""
+    with pytest.raises(ValueError, match=rf"no time zone '{zone}': did you mean .*{meant}\?$"):
+        Schedule("* * * * *", zone)
+
+
+@pytest.mark.parametrize(("zone", "city"), [("EST", "America/New_York"), ("MST", "America/Denver")])
+def test_a_zone_without_summer_gets_a_warning(zone: str, city: str) -> None:
+    """It is a zone, and an hour from what most people mean by it for half of the year."""
+    (warning,) = Schedule("0 9 * * *", zone).warnings
+    assert f"in summer its ticks come an hour after those of {city}" in warning
+    summer = datetime(2026, 7, 1, tzinfo=UTC)
+    assert Schedule("0 9 * * *", zone).after(summer) - Schedule("0 9 * * *", city).after(summer) == timedelta(hours=1)
+    assert Schedule("0 9 * * *", "EST5EDT").warnings == Schedule("0 9 * * *", city).warnings == ()
 
 
 @pytest.mark.parametrize(

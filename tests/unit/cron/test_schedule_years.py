@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.cron.cron_daemon import Daemon
 
 from firecron import Schedule
-from firecron.cron.days import Days, MonthDays, WeekDays
+from firecron.cron.line import Days, MonthDays, WeekDays
 
 START, END = datetime(2015, 1, 1, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.cron.test_schedule_daemon import lines
 
 from firecron import CronExpression, Schedule
-from firecron.cron.days import Days
-from firecron.cron.line import CronLine
+from firecron.cron.line import CronLine, Days
 from firecron.cron.words import in_words
 
 

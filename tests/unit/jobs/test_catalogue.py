@@ -59,10 +59,7 @@ def test_an_entry_says_what_the_job_declares() -> None:
 )
 def test_what_was_written_is_read(made: Declared) -> None:
     """An entry comes back as it was, also a schedule from before 1970."""
-    read = read_declared("digest", made.to_node())
-    assert read == made
-    assert read.is_same_as(replace(made, since=5, declared_at=7))
-    assert not read.is_same_as(replace(made, service="other"))
+    assert read_declared("digest", made.to_node()) == made
 
 
 @pytest.mark.parametrize(

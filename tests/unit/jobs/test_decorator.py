@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
@@ -13,7 +14,7 @@ from tests.conftest import Run as RunPython
 
 from firecron import ConfigurationError, Run, distributed_cron
 from firecron.jobs.decorator import declared
-from firecron.jobs.explorer import explore
+from firecron.jobs.job import explore
 
 daily = distributed_cron("daily", "0 9 * * *")
 
@@ -62,10 +63,13 @@ def test_what_is_missing_is_said(arguments: tuple[object, ...], options: dict[st
         distributed_cron(*arguments, **options)  # type: ignore[arg-type]  # that is what is tried
 
 
-def test_an_option_that_there_is_none_of_is_pythons_own_error() -> None:
-    """A word that the decorator doesn't know is a TypeError, as with any function."""
-    with pytest.raises(TypeError, match="lock_tll"):
-        distributed_cron("a", "0 9 * * *", lock_tll=60)  # type: ignore[call-arg]  # misspelled
+@pytest.mark.parametrize(
+    ("option", "said"), [("lock_tll", "did you mean lock_ttl?"), ("xyz", "the options are lock_name, cron_time, ")]
+)
+def test_an_option_that_there_is_none_of_gets_a_suggestion(option: str, said: str) -> None:
+    """A word that the decorator doesn't know is a TypeError, as with any function, with the option that is meant."""
+    with pytest.raises(TypeError, match=rf"distributed_cron\(\) has no option '{option}': {re.escape(said)}"):
+        distributed_cron("a", "0 9 * * *", **{option: 60})  # type: ignore[arg-type]  # misspelled
 
 
 @pytest.mark.parametrize(

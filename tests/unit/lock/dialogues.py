@@ -7,10 +7,8 @@ from typing import TypeVar
 from tests.unit.lock.records import NOW, at, node, request
 
 from firecron.errors import Denied, StoreError, Unavailable
-from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.protocol import Action, Answer, Exchange, Held, Now, Swap, Swapped, acquiring
-from firecron.lock.record import Number, Refused
-from firecron.lock.request import Request
+from firecron.lock.record import LeaseTerm, Number, Refused, Request
 from firecron.store import NULL_ETAG, Snapshot
 
 T = TypeVar("T")

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from firecron.base.clocks import Moment
 from firecron.base.instants import to_text
-from firecron.lock.record import Mine, Refused, Take, decide
-from firecron.lock.request import Request
+from firecron.lock.record import Mine, Refused, Request, Take, decide
 
 NOW = 1_794_992_400_000
 TTL = 60_000

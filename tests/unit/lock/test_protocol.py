@@ -10,10 +10,8 @@ from tests.unit.lock.records import EXPIRES, MARGIN, NOW, TTL, at, node, release
 
 from firecron.base.clocks import Moment
 from firecron.errors import Denied, Unavailable
-from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.protocol import Held, Now, Pause, Read, Swap, Swapped, acquiring
-from firecron.lock.record import Number, Refused
-from firecron.lock.request import Request
+from firecron.lock.record import LeaseTerm, Number, Refused, Request
 from firecron.store import NULL_ETAG, Snapshot
 
 T = TypeVar("T")

@@ -8,9 +8,8 @@ from tests.unit.lock.records import EXPIRES, MARGIN, NOW, TTL, at, node, slot
 
 from firecron.base.clocks import Moment
 from firecron.errors import Denied, StoreError
-from firecron.lock.lease_term import LeaseTerm
 from firecron.lock.protocol import Action, Answer, Held, Pause, Read, Swap, Swapped, cancelling, releasing, renewing
-from firecron.lock.record import Lost
+from firecron.lock.record import LeaseTerm, Lost
 from firecron.store import NULL_ETAG, Snapshot
 
 MINE = Snapshot("mine", node(holder="mine", slot=slot(), unfinished=slot(), fence=7))

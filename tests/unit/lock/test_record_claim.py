@@ -7,8 +7,7 @@ from tests.unit.lock.records import MARGIN, NOW, TTL, at, node, released_node, r
 
 from firecron.base.clocks import Moment
 from firecron.base.instants import to_text
-from firecron.lock.record import Take, decide
-from firecron.lock.request import Missed, Request
+from firecron.lock.record import Missed, Request, Take, decide
 
 UNKNOWN = {"note": {"by": "an operator"}, "team": "mail"}
 OWN = {

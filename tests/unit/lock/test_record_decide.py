@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import pytest
 from tests.unit.lock.records import EXPIRES, MARGIN, NOW, TTL, at, node, released_node, request, slot, verdict
 
 from firecron.base.clocks import Moment
-from firecron.lock.lease_term import LeaseTerm
-from firecron.lock.record import Mine, Number, Refused, Take, decide, parse
-from firecron.lock.request import Request
+from firecron.lock.fields import LEADER
+from firecron.lock.record import Current, LeaseTerm, Mine, Number, Refused, Request, Take, decide, parse
 
 AROUND = (-1, 0, 1)
 ORIGINAL = {"acquiredAt": NOW - 10_000, "expiresAt": EXPIRES, "instanceId": "nest-1"}
@@ -135,6 +134,52 @@ def test_a_momentary_claim_of_mine_is_mine_at_any_age(current: dict[str, object]
     decision = decide(current, request(momentary=True), at(mono=age), {EXPIRES: LeaseTerm(EXPIRES, at(mono=0.0))})
     assert verdict(decision) == "mine"
     assert verdict(decide(current, request(momentary=True), at(mono=age), {})) == "held"
+
+
+def test_a_record_of_another_kind_is_not_mine() -> None:
+    """Whose kind somebody has changed since my write belongs to something else."""
+    assert verdict(decide(node(holder="mine", kind=LEADER), request(), at(), {EXPIRES: MINE})) == "malformed"
+
+
+def nothing_to_claim(wanted: Request, current: Current, now: int) -> Refused:
+    return Refused("slot_done", current)
+
+
+@pytest.mark.parametrize(
+    ("current", "word"),
+    [
+        (released_node(), "slot_done"),
+        (released_node(paused=True), "slot_done"),
+        (node(), "slot_done"),
+        (released_node(kind=LEADER), "slot_done"),
+        (node(holder="mine"), "mine"),
+        (released_node(attempt="first"), "malformed"),
+    ],
+    ids=["free", "paused", "held", "of another kind", "mine", "malformed"],
+)
+def test_when_there_is_nothing_to_claim(current: dict[str, object], word: str) -> None:
+    """The choice comes before every rule but two: what can't be read shows nothing to choose, and mine is mine."""
+    assert verdict(decide(current, request(), at(), {EXPIRES: MINE}, nothing_to_claim)) == word
+
+
+def test_what_is_chosen_is_asked_for() -> None:
+    """The choice sees what the node says at that time, and the rules judge the request that it returns."""
+    seen: list[object] = []
+
+    def choose(wanted: Request, current: Current, now: int) -> Request:
+        seen.extend((wanted, current, now))
+        return replace(wanted, slot=slot(7_200))
+
+    current = released_node(slot=slot(-60))
+    assert verdict(decide(current, request(), at(), {}, choose)) == "slot_early"
+    assert seen == [request(), parse(current, NOW), NOW]
+
+
+def test_what_is_taken_comes_with_what_the_node_said() -> None:
+    """The record that is replaced, as it was parsed."""
+    decision = decide(released_node(), request(), at(), {})
+    assert isinstance(decision, Take)
+    assert decision.before == parse(released_node(), NOW)
 
 
 @dataclass

@@ -7,8 +7,7 @@ from tests.unit.lock.records import DAY, EXPIRES, MARGIN, NOW, TTL, at, node, sl
 
 from firecron.base.clocks import Moment
 from firecron.base.instants import to_text
-from firecron.lock.lease_term import LeaseTerm
-from firecron.lock.record import LockRecord, Lost, Take, cancelled, check_holding, released, renewed
+from firecron.lock.record import LeaseTerm, LockRecord, Lost, Take, cancelled, check_holding, released, renewed
 
 AROUND = (-1, 0, 1)
 UNKNOWN = {"note": {"by": "an operator"}}
@@ -35,7 +34,7 @@ def test_what_ends_a_lease(current: object, why: str) -> None:
     """Anything but the holder's own unreleased record ends the lease, for a renewal and for a release."""
     for answer in (
         check_holding(current, "mine", NOW),
-        renewed(current, "mine", TTL, at(), LONG, MARGIN),
+        renewed(current, "mine", TTL, at(), LONG, MARGIN, None),
         released(current, "mine", NOW, hold_at_least=TTL),
         cancelled(current, "mine", 9, NOW),
     ):
@@ -46,7 +45,7 @@ def test_what_ends_a_lease(current: object, why: str) -> None:
 def test_a_renewal_moves_the_expiry_and_nothing_else() -> None:
     """A renewed record has a whole ttl from now; all other fields are as they were read."""
     now = at(NOW, mono=77.0)
-    answer = renewed(WHOLE, "mine", TTL, now, LONG, MARGIN)
+    answer = renewed(WHOLE, "mine", TTL, now, LONG, MARGIN, None)
     assert isinstance(answer, Take)
     assert answer.record.to_json() == {**WHOLE, "expiresAt": NOW + TTL, "expires": to_text(NOW + TTL)}
     assert answer.term == LeaseTerm(NOW + TTL, now)
@@ -55,7 +54,7 @@ def test_a_renewal_moves_the_expiry_and_nothing_else() -> None:
 @pytest.mark.parametrize("off", AROUND)
 def test_a_record_is_renewed_until_the_margin_before_its_expiry(off: int) -> None:
     """The record's own expiry counts, whatever the lease says."""
-    answer = renewed(WHOLE, "mine", TTL, at(EXPIRES - MARGIN + off), LONG, MARGIN)
+    answer = renewed(WHOLE, "mine", TTL, at(EXPIRES - MARGIN + off), LONG, MARGIN, None)
     assert isinstance(answer, Take if off < 0 else Lost)
 
 
@@ -63,13 +62,13 @@ def test_a_record_is_renewed_until_the_margin_before_its_expiry(off: int) -> Non
 def test_a_lease_is_renewed_until_its_trust_ends(off: int) -> None:
     """The lease's own age counts, whatever the record says."""
     term = LeaseTerm(NOW + TTL, Moment(NOW, 500.0))
-    answer = renewed(WHOLE, "mine", TTL, at(NOW, mono=500.0 + TTL - MARGIN + off), term, MARGIN)
+    answer = renewed(WHOLE, "mine", TTL, at(NOW, mono=500.0 + TTL - MARGIN + off), term, MARGIN, None)
     assert isinstance(answer, Take if off < 0 else Lost)
 
 
 def test_an_unlocked_record_is_not_renewed() -> None:
     """`expiresAt = 0`, as an operator types it, ends the lease."""
-    answer = renewed({**WHOLE, "expiresAt": 0}, "mine", TTL, at(), LONG, MARGIN)
+    answer = renewed({**WHOLE, "expiresAt": 0}, "mine", TTL, at(), LONG, MARGIN, None)
     assert isinstance(answer, Lost)
     assert "unlocked" in answer.why
 
@@ -250,7 +249,7 @@ def test_without_a_fence_nothing_is_cancelled() -> None:
 def test_renewal_and_release_keep_a_cancel() -> None:
     """A cancelled record is renewed as any other, and its release leaves the cancel for the next acquisition."""
     asked = {**WHOLE, "cancel": 9}
-    renewal = renewed(asked, "mine", TTL, at(), LONG, MARGIN)
+    renewal = renewed(asked, "mine", TTL, at(), LONG, MARGIN, None)
     assert isinstance(renewal, Take)
     assert renewal.record.is_cancelled
     left = released(asked, "mine", NOW, finished=slot(), tick=slot())
@@ -263,3 +262,51 @@ def test_a_holder_without_a_slot_takes_its_cancel_with_it() -> None:
     left = released({**WHOLE, "cancel": 9, "cancelWhy": "x"}, "mine", NOW)
     assert isinstance(left, LockRecord)
     assert (left.is_cancelled, left.cancelWhy, left.open_slot) == (False, None, slot())
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "why"),
+    [
+        ("leader", {"kind": "leader", "slot": slot()}, "it has the `kind` 'leader' and the `slot` "),
+        ("once", {"kind": "once", "slot": slot()}, "it has the `kind` 'once' and the `slot` "),
+        (None, {"kind": "leader"}, "its `kind` was None and is 'leader'"),
+        ("leader", {"kind": "once"}, "its `kind` was 'leader' and is 'once'"),
+        ("leader", {}, "its `kind` was 'leader' and is None"),
+        (None, {"kind": "junk"}, "its `kind` is 'junk', which is neither 'leader' nor 'once': remove it"),
+    ],
+)
+def test_a_renewal_that_meets_another_kinds_field_is_lost(kind: str | None, found: dict[str, object], why: str) -> None:
+    """A holder goes on only while the name belongs to what it was acquired for, and is told why not."""
+    answer = renewed(node(holder="mine", fence=9, **found), "mine", TTL, at(), LONG, MARGIN, kind)
+    assert isinstance(answer, Lost)
+    assert why in answer.why
+
+
+@pytest.mark.parametrize("kind", [None, "leader", "once"])
+def test_a_renewal_keeps_its_kind(kind: str | None) -> None:
+    """The holder of a node whose kind is what it was is renewed."""
+    answer = renewed(node(holder="mine", fence=9, kind=kind), "mine", TTL, at(), LONG, MARGIN, kind)
+    assert isinstance(answer, Take)
+    assert answer.record.kept.get("kind") == kind
+
+
+@pytest.mark.parametrize(
+    ("outcome", "tick", "is_released", "ended"),
+    [
+        ("interrupted", slot(), True, "interrupted"),
+        ("lost", slot(), True, "lost"),
+        ("failed", slot(), True, None),
+        ("interrupted", None, True, None),
+        ("lost", slot(-60), True, None),
+        ("interrupted", slot(), False, None),
+    ],
+)
+def test_a_released_record_says_how_the_run_of_its_unfinished_slot_was_cut_short(
+    outcome: str, tick: str | None, is_released: bool, ended: str | None
+) -> None:
+    """It was cut short in order, or with its lease; of another run's end the record says nothing beside that slot."""
+    held = node(holder="mine", slot=slot(), unfinished=slot(), releasedAt=None, outcome=outcome)
+    after = released(held, "mine", NOW, outcome=outcome, tick=tick) if is_released else LockRecord.model_validate(held)
+    assert isinstance(after, LockRecord)
+    assert after.unfinished == slot()
+    assert after.ended_as == ended

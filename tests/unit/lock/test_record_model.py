@@ -5,13 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.unit.lock.records import MARGIN, NOW, at, request, slot, verdict
 
 from firecron.base.clocks import Moment
-from firecron.lock.lease_term import LeaseTerm
-from firecron.lock.record import LockRecord, Lost, Number, Take, cancelled, check_holding, decide, released, renewed
+from firecron.lock.record import (
+    LeaseTerm,
+    LockRecord,
+    Lost,
+    Number,
+    Take,
+    cancelled,
+    check_holding,
+    decide,
+    released,
+    renewed,
+)
 
 HOLDERS = st.integers(0, 2)
 SECONDS = st.integers(0, 8)
@@ -33,6 +43,8 @@ class Model:
     claims: int = 0
     fence: int | None = None
     is_cancelled: bool = False
+    tick: str | None = None  # what the owner has claimed
+    outcome: str | None = None
 
     def is_live(self, now: int) -> bool:
         return self.exists and now < self.until + (0 if self.released else MARGIN)
@@ -60,6 +72,7 @@ class Model:
             self.slot = max(self.slot or wanted, wanted)
         self.unfinished = wanted or self.open
         self.is_cancelled = False
+        self.tick, self.outcome = wanted, None
         if fenced:
             self.fence = now if self.fence is None else max(self.fence + 1, now)
 
@@ -68,10 +81,12 @@ class Model:
 
     def release(self, now: int, hold: int, finished: bool) -> None:
         self.released, self.until = True, max(now, self.since + hold)
-        if finished:
-            if self.unfinished:
-                self.succeeded = max(self.succeeded or self.unfinished, self.unfinished)
-            self.unfinished = None
+        self.outcome = "succeeded" if finished else "interrupted"
+        if finished and self.tick:
+            self.succeeded, self.unfinished = max(self.succeeded or self.tick, self.tick), None
+        if self.unfinished and self.unfinished != self.tick:
+            # It is another's: the cancel was not meant for it, and the end doesn't tell of it.
+            self.is_cancelled, self.outcome = False, self.outcome if finished else None
         if not (self.slot or self.fence is not None or self.paused or self.until > now):
             self.forget()
 
@@ -128,6 +143,7 @@ class Lock:
     now: int = NOW
     tokens: int = 0
     holders: dict[int, tuple[str, LeaseTerm]] = field(default_factory=dict)
+    ticks: dict[str, str | None] = field(default_factory=dict)
 
     @property
     def moment(self) -> Moment:
@@ -146,11 +162,12 @@ class Lock:
         if isinstance(decision, Take):
             self.node = decision.record.to_json()
             self.holders[operation.who] = (wanted.holder, decision.term)
+            self.ticks[wanted.holder] = wanted.slot
         return verdict(decision)
 
     def renew(self, who: int, ttl: int) -> bool:
         token, term = self.holders.get(who, ("nobody", LeaseTerm(0, at())))
-        answer = renewed(self.node, token, ttl, self.moment, term, MARGIN)
+        answer = renewed(self.node, token, ttl, self.moment, term, MARGIN, None)
         if isinstance(answer, Take):
             self.node = answer.record.to_json()
             self.holders[who] = (token, answer.term)
@@ -158,9 +175,9 @@ class Lock:
 
     def release(self, who: int, hold: int, *, finish: bool) -> bool:
         token, _ = self.holders.get(who, ("nobody", None))
-        finished = str(self.node["unfinished"]) if finish and self.node and "unfinished" in self.node else None
-        outcome = "succeeded" if finish else "interrupted"
-        answer = released(self.node, token, self.now, hold_at_least=hold, outcome=outcome, finished=finished)
+        tick = self.ticks.get(token)
+        finished, outcome = (tick, "succeeded") if finish else (None, "interrupted")
+        answer = released(self.node, token, self.now, hold_at_least=hold, outcome=outcome, finished=finished, tick=tick)
         if isinstance(answer, Lost):
             return False
         self.node = None if answer is None else answer.to_json()
@@ -232,12 +249,23 @@ def compare(lock: Lock, model: Model) -> None:
         assert ("cancel" in found) == model.is_cancelled
         assert ("releasedAt" in found) == model.released
         assert found.get("attempt", 0) == model.claims
+        assert found.get("outcome") == model.outcome
     for who, (token, _) in lock.holders.items():
         assert isinstance(check_holding(lock.node, token, lock.now), Lost) != model.holds(who)
 
 
 @settings(max_examples=300)
 @given(st.lists(OPERATIONS, max_size=30))
+@example([Acquire(1, 2_000, 0, rerun=False, fenced=True), Operate("cancel"), Act("release", 1, 0)])
+@example(
+    [
+        Acquire(1, 2_000, 0, rerun=False, fenced=True),
+        Pass(3_000),
+        Acquire(2, 2_000, None, rerun=False, fenced=True),
+        Operate("cancel"),
+        Act("release", 2, 0),
+    ]
+)
 def test_any_sequence_of_operations(operations: list[object]) -> None:
     """Every answer and every remembered field is what the model says, after each of any operations."""
     lock, model = Lock(), Model()
@@ -285,7 +313,7 @@ def test_two_never_trust_their_leases_at_once(errors: tuple[int, int, int], step
                 node, me.term, me.token = decision.record.to_json(), decision.term, wanted.holder
                 fences.append(int(decision.record.fence or 0))
         elif what == "renew" and me.term is not None:
-            answer = renewed(node, me.token, 6_000, now, me.term, MARGIN)
+            answer = renewed(node, me.token, 6_000, now, me.term, MARGIN, None)
             if isinstance(answer, Take):
                 node, me.term = answer.record.to_json(), answer.term
         elif what == "release" and trusted:

@@ -7,6 +7,9 @@ import logging
 import pytest
 from tests.simulation.instance import Instance
 from tests.simulation.world import START, World
+from tests.unit.lock.records import MARGIN
+
+from firecron.base.instants import to_milliseconds
 
 
 def test_a_lock_that_expires_too_late_is_a_warning_once(world: World) -> None:
@@ -32,6 +35,23 @@ def test_a_lock_of_this_instance_is_not_anothers(world: World) -> None:
     one.acquire()
     assert one.refused().message.startswith('Lock "job" held by this instance, skipping (local/')
     assert other.refused().message.startswith('Lock "job" held by another instance, skipping (local/')
+
+
+@pytest.mark.parametrize(("released", "margin"), [({}, MARGIN), ({"releasedAt": START}, 0)], ids=["held", "kept"])
+@pytest.mark.parametrize("fraction", [0, 0.5])
+def test_from_when_on_another_may_take_it(
+    world: World, released: dict[str, object], margin: int, fraction: float
+) -> None:
+    """Before that instant nobody acquires the lock, and from it on everybody: the margin is for a lease alone."""
+    world.put({"expiresAt": START + 9_000 - fraction, "holder": "x", **released})
+    one = Instance(world)
+    refusal = one.refused()
+    assert refusal.free_at is not None
+    assert to_milliseconds(refusal.free_at) == START + 9_000 + margin
+    world.until((9_000 + margin - 1) / 1000)
+    assert one.refused().free_at == refusal.free_at
+    world.until((9_000 + margin) / 1000)
+    assert one.acquire()
 
 
 @pytest.mark.parametrize("expires", [START * 1_000, 1e300, -1.0, -1e300])

@@ -15,7 +15,7 @@ from tests.unit.lock.services import make_service
 from tests.unit.locks import lock_of
 
 from firecron import LockService
-from firecron.base import forks
+from firecron.base import flag as forks
 from firecron.base.clocks import SystemTiming
 from firecron.base.events import Event
 from firecron.errors import ConfigurationError

@@ -10,8 +10,8 @@ from tests.stores.least_privilege import RULES
 
 from firecron.base.events import Event
 from firecron.errors import ConfigurationError, Denied, Unavailable
-from firecron.lock.acts import KEPT
 from firecron.lock.service import LockService
+from firecron.lock.trail import KEPT
 from firecron.settings import load
 from firecron.testing import FakeClock, MemoryStore
 from rtdb_emulator import Emulator
@@ -175,7 +175,7 @@ def test_without_the_database_a_pause_fails_and_an_act_is_only_missed(monkeypatc
 def test_a_name_that_none_can_have_asks_nobody(rtdb: Rtdb) -> None:
     """It is refused before any request."""
     locks = LockService()
-    for call in (locks.pause, lambda name: locks.trail.record("run", name, "ann")):
+    for call in (locks.pause, lambda name: locks.trail.resume(name, "ann")):
         with pytest.raises(ConfigurationError, match="can't name a lock"):
             call("../other")
     assert rtdb.count() == 0

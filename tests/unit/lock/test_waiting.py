@@ -78,6 +78,16 @@ def test_an_unreachable_database_is_tried_again(world: World, one: Instance) -> 
     assert 0 < seconds(world) < 5
 
 
+@pytest.mark.parametrize(("asked", "wait", "at"), [(40.0, 600, 40), (40.0, 30, 30), (86_400.0, 3_600, 300)])
+def test_a_database_that_asks_for_a_pause_gets_it(
+    world: World, one: Instance, asked: float, wait: float, at: float
+) -> None:
+    """A waiter comes back when the database has asked for it: within its wait, and after five minutes at the latest."""
+    one.network.next("swap", before=failing(Unavailable("later", retry_after=asked)))
+    assert isinstance(one.locks.acquire("job", 60, wait=wait), Lease)
+    assert seconds(world) == pytest.approx(at, abs=0.01)
+
+
 def paused(world: World, one: Instance) -> None:
     world.put({"paused": True})
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typer.testing import CliRunner, Result
 
 from firecron.cli.root import app
-from firecron.ops.finding import Finding
+from firecron.ops.findings import Finding
 
 
 def by_check(found: Iterable[Finding]) -> dict[str, list[tuple[str, str]]]:

@@ -11,12 +11,13 @@ import firebase_admin
 import jsonschema
 import pytest
 from tests.cli.schemas import DOCTOR
+from tests.page.paging import attend
 from tests.unit.ops.examined import by_check, doctor
 
 from firecron import FireCron, distributed_cron, leader
-from firecron.jobs import declarations
+from firecron.jobs import decorator as declarations
 from firecron.ops.doctor import examine
-from firecron.ops.finding import worst
+from firecron.ops.findings import worst
 from rtdb_emulator.pytest_plugin import Rtdb
 
 APPLICATION = """
@@ -97,6 +98,20 @@ def test_the_applications_own_database_is_examined(rtdb: Rtdb, monkeypatch: pyte
     assert by_check(found)["database"][0][1].endswith("database its-own")
     assert (found[-1].check, worst(found)) == ("instances", None)
     assert Rtdb(rtdb.emulator, "its-own").count(method="PUT", path="/cron-locks/*") == 1
+
+
+def test_a_job_that_no_instance_has_is_a_warning(rtdb: Rtdb) -> None:
+    """`doctor APP` names the jobs that no live instance runs by their schedules, unless triggers alone run them."""
+    tended, left, off = (
+        distributed_cron(name, "@hourly", disabled=name == "off")(lambda: None) for name in ("tended", "left", "off")
+    )
+    attend(rtdb, "tended")
+    for enabled in (True, None):
+        found = by_check(examine(crons=FireCron(tended, left, off, enabled=enabled)))["instances"]
+        warned = [message.partition(":")[0] for level, message in found if level == "warning"]
+        assert warned == ["no instance that is alive has left"]
+    found = by_check(examine(crons=FireCron(left, enabled=False)))["instances"]
+    assert [level for level, _ in found] == ["ok"]
 
 
 def test_an_applications_leaders_are_examined(rtdb: Rtdb) -> None:

@@ -9,9 +9,9 @@ import firebase_admin
 import pytest
 from tests.unit.ops.examined import by_check, levels
 
-from firecron.cli.commands.rules import adapted
+from firecron.cli.commands.doctor import adapted
 from firecron.ops.doctor import examine
-from firecron.ops.finding import worst
+from firecron.ops.findings import worst
 from rtdb_emulator.pytest_plugin import Rtdb
 
 RULES = Path(__file__).parents[3] / "emulator" / "database.rules.json"
@@ -135,3 +135,19 @@ def test_strangers_that_cannot_be_told_are_a_problem(rtdb: Rtdb) -> None:
     with rtdb.faults.answer(503, path="/cron-locks"):
         [*_, last] = examine()
     assert (last.check, last.kind) == ("strangers", "unreachable")
+
+
+@pytest.mark.parametrize("is_production", [False, True])
+def test_a_reader_is_told_what_it_may_do(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch, *, is_production: bool) -> None:
+    """Who may only read is told so, in a warning; where jobs tick it is a problem. The rest is examined, unwritten."""
+    rtdb.set_rules(RULES)
+    monkeypatch.setenv("FIRECRON_UID", "firecron-reader")
+    if is_production:
+        monkeypatch.setenv("RUNTIME_INSTANCE", "production")
+    found = list(examine())
+    [told] = by_check(found)["rules"]
+    assert told[0] == ("problem" if is_production else "warning")
+    assert "the user 'firecron-reader', and the rules let it read, but not write" in told[1]
+    assert worst(found) == ("denied" if is_production else None)
+    assert levels(found)["instances"] == levels(found)["locks"] == levels(found)["strangers"] == ["ok"]
+    assert rtdb.get("/") is None

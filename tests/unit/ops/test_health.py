@@ -10,8 +10,7 @@ from tests.unit.ops.declared import JOB, job
 
 from firecron.base.instants import to_text
 from firecron.cron.schedule import Schedule
-from firecron.jobs.catalogue import Declared, digest
-from firecron.jobs.groups import Group
+from firecron.jobs.catalogue import Declared, Group, digest
 from firecron.ops.health import ALARMS, JobVerdict, judge
 
 HOUR = 3_600_000
@@ -410,9 +409,9 @@ def test_what_the_database_says_is_printed_safely() -> None:
     assert [text for text in sentences if not text.isprintable() or len(text) > 1_600] == []
 
 
-def test_the_alarms_are_the_four() -> None:
+def test_the_alarms_are_the_five() -> None:
     """Somebody has to be told of these words, and of no other."""
-    assert sorted(ALARMS) == ["failing", "late", "stuck", "unattended"]
+    assert sorted(ALARMS) == ["failing", "late", "stuck", "unattended", "undeclared"]
 
 
 def test_a_thousand_jobs_are_judged_from_few_ticks() -> None:

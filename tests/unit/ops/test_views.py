@@ -8,19 +8,11 @@ import pytest
 from tests.unit.lock.records import MARGIN, NOW, at
 
 from firecron.base.instants import to_text
-from firecron.lock.instances import inspect_instances
-from firecron.lock.pauses import PAUSE_FIELDS
-from firecron.lock.record import LockRecord, Take, decide, released, renewed
-from firecron.lock.request import Request
-from firecron.ops.views import (
-    LockState,
-    LockView,
-    Unfinished,
-    inspect_lock,
-    inspect_run,
-    inspect_unfinished,
-    plain,
-)
+from firecron.base.texts import plain
+from firecron.lock.fields import PAUSE_FIELDS
+from firecron.lock.record import LockRecord, Request, Take, decide, released, renewed
+from firecron.lock.refusal import inspect_instances
+from firecron.ops.views import LockState, LockView, Unfinished, inspect_lock, inspect_run, inspect_unfinished
 from firecron.runs.entry import Entry
 
 ACQUIRED = {"acquiredAt": NOW - 10_000, "holder": "h", "instanceId": "api-1", "instance": "0a"}
@@ -50,6 +42,10 @@ SLOT = "2026-11-18T09:00:00Z"
         pytest.param("text", "malformed", id="no record"),
         pytest.param({**ACQUIRED, "expiresAt": "soon"}, "malformed", id="a wrong field"),
         pytest.param({"expiresAt": NOW, "slot": "2027-01-01T00:00:00Z"}, "malformed", id="a slot far ahead"),
+        pytest.param({**RELEASED, "expiresAt": 1, "kind": "leader", "slot": SLOT}, "malformed", id="a kind and a slot"),
+        pytest.param({**RELEASED, "expiresAt": 1, "kind": "junk"}, "malformed", id="a kind that is none"),
+        pytest.param({"kind": "junk"}, "malformed", id="a kind that is none, and nothing else"),
+        pytest.param({"kind": "leader"}, "free", id="a kind, and nothing else"),
     ],
 )
 def test_each_node_is_in_one_state(node: object, state: LockState) -> None:
@@ -101,7 +97,7 @@ def test_what_the_library_writes_is_understood() -> None:
     view = inspect_lock("job", PATH, taken.record.to_json(), NOW, MARGIN)
     assert (view.state, view.owner, view.slot, view.unfinished) == ("held", "api-1/0a", SLOT, SLOT)
     assert (view.since, view.until, view.attempt, view.fence) == (NOW, NOW + 60_000, 1, NOW)
-    later = renewed(taken.record.to_json(), "h", 90_000, at(), taken.term, MARGIN)
+    later = renewed(taken.record.to_json(), "h", 90_000, at(), taken.term, MARGIN, None)
     assert isinstance(later, Take)
     assert inspect_lock("job", PATH, later.record.to_json(), NOW, MARGIN).until == NOW + 90_000
     after = released(taken.record.to_json(), "h", NOW + 5, outcome="succeeded", finished=SLOT)

@@ -15,7 +15,8 @@ from tests.firebase_apps import firebase_apps
 
 from firecron.errors import ConfigurationError
 from firecron.rtdb.target import APP_NAME, DEMO_URL, Target, find_target
-from firecron.settings import EMULATOR_HOST
+from firecron.scheduler.startup import named_database
+from firecron.settings import EMULATOR_HOST, load
 
 # firebase-admin ships no types.
 App: TypeAlias = Any
@@ -186,9 +187,17 @@ ERRORS: dict[str, tuple[str | None, dict[str, str], str]] = {
     "an emulator host with a scheme": (URL, {EMULATOR_HOST: f"http://{HOST}"}, "must look like host:port"),
     "an IPv6 address without brackets": (URL, {EMULATOR_HOST: "::1:9000"}, r"'::1:9000' must .* has brackets: \[::1\]"),
     "a port that is none": (URL, {EMULATOR_HOST: "127.0.0.1:65536"}, "must look like host:port"),
+    "an emulator host without a port": (
+        URL,
+        {EMULATOR_HOST: "localhost"},
+        "must look like host:port, such as 127.0.0.1:9000",
+    ),
+    "an IPv6 address without a port": (URL, {EMULATOR_HOST: "[::1]"}, "must look like host:port"),
     "port zero": (URL, {EMULATOR_HOST: "127.0.0.1:0"}, "must look like host:port"),
     "a port of letters": (URL, {EMULATOR_HOST: "127.0.0.1:http"}, "must look like host:port"),
     "an emulator host with a path": (URL, {EMULATOR_HOST: f"{HOST}/x"}, "must look like host:port"),
+    "a host with a blank": ("https://a b.firebaseio.com", {}, "can't be used: its host is none"),
+    "a host with a star": ("https://*a.firebaseio.com", {}, "can't be used: its host is none"),
     "an IPv6 URL without an end": ("https://[::1", {}, r"'https://\[::1' can't be used"),
 }
 
@@ -198,6 +207,61 @@ def test_what_names_no_database_is_refused(url: str | None, environment: dict[st
     """A refusal names the value and what would do."""
     with pytest.raises(ConfigurationError, match=said):
         find_target(None, url, environment)
+
+
+SECRET = "hunter2"
+# What a URL has that firecron doesn't use, and what the refusal says of it.
+UNUSED = {
+    "a user and a password": (f"https://me:{SECRET}@shop.firebaseio.com", "has an @"),
+    "a user": (f"https://{SECRET}@shop.firebaseio.com/", "remove the user and the password before it"),
+    "a password without a scheme": (f"me:{SECRET}@shop.firebaseio.com", "has an @"),
+    "a password with a slash": (f"https://me:{SECRET}/x@shop.firebaseio.com", "has an @"),
+    "an emulator's password": (f"http://me:{SECRET}@{HOST}?ns=shop", "has an @"),
+    "a password as the name of the database": (f"http://{HOST}?ns=me:{SECRET}@shop", "has an @"),
+    "a secret of the database": (f"https://shop.firebaseio.com/?auth={SECRET}", "'ns', the name of a database, alone"),
+    "a token beside the name": (f"http://{HOST}?ns=shop&access_token={SECRET}", "'ns', the name of a database, alone"),
+    "a token in the name": (f"http://{HOST}?ns=shop;auth={SECRET}", "'ns', the name of a database, alone"),
+    "a query without a name": (f"https://shop.firebaseio.com?{SECRET}", "'ns', the name of a database, alone"),
+    "two databases": (f"http://{HOST}?ns=shop&ns={SECRET}", "'ns', the name of a database, alone"),
+    "a fragment": (f"https://shop.firebaseio.com/#{SECRET}", "has a #"),
+}
+
+
+@pytest.mark.parametrize("place", ["setting", "app", "configuration"])
+@pytest.mark.parametrize(("url", "said"), UNUSED.values(), ids=UNUSED.keys())
+def test_what_a_url_has_in_vain_is_refused_and_not_quoted(
+    monkeypatch: pytest.MonkeyPatch, url: str, said: str, place: str
+) -> None:
+    """A user, a password or a parameter that firecron doesn't use is refused, wherever the URL is, without a quote."""
+    if place == "configuration":
+        monkeypatch.setenv("FIREBASE_CONFIG", json.dumps({"databaseURL": url}))
+    given = app(databaseURL=url) if place == "app" else None
+    environment = EMULATED if url.startswith("https:") else {}
+    with pytest.raises(ConfigurationError) as raised:
+        find_target(given, load(database_url=url).database_url if place == "setting" else None, environment)
+    assert said in str(raised.value)
+    assert SECRET not in str(raised.value)
+    assert raised.value.__cause__ is None
+
+
+@pytest.mark.parametrize("environment", [{}, EMULATED], ids=["production", "emulator"])
+def test_a_url_that_names_two_databases_is_refused(environment: dict[str, str]) -> None:
+    """The host names Firebase's database, also for an emulator; another name in ns would be passed over in silence."""
+    with pytest.raises(
+        ConfigurationError, match=r"'shop' by its host, and 'other' by ns: .* http://HOST:PORT\?ns=other"
+    ):
+        find_target(None, "https://shop.firebaseio.com?ns=other", environment)
+    target = find_target(None, "https://shop.firebaseio.com/?ns=shop", environment)
+    assert target.parameters == ({"ns": "shop"} if environment else {})
+
+
+@pytest.mark.parametrize("host", [f"http://me:{SECRET}@{HOST}", f"me:{SECRET}@{HOST}"])
+def test_an_emulators_password_is_not_quoted(host: str) -> None:
+    """The SDK's variable takes a host and a port, and a refusal leaves out what may be a password."""
+    with pytest.raises(ConfigurationError, match=f"{EMULATOR_HOST} must look like host:port") as raised:
+        find_target(None, URL, {EMULATOR_HOST: host})
+    assert SECRET not in str(raised.value)
+    assert named_database(None, {EMULATOR_HOST: host}) == HOST
 
 
 @pytest.mark.parametrize(
@@ -272,13 +336,16 @@ def test_an_override_in_firebase_config_is_not_lost(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_firebase_config_that_is_no_json_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may hold the override, so it isn't passed over, also where the database is named elsewhere."""
-    monkeypatch.setenv("FIREBASE_CONFIG", "{oops")
-    with pytest.raises(ConfigurationError, match=r"FIREBASE_CONFIG can't be used: .*not valid json"):
+    """It may hold the override, so it isn't passed over, also where the database is named elsewhere; nor quoted."""
+    monkeypatch.setenv("FIREBASE_CONFIG", f'{{"databaseURL": {SECRET}')
+    with pytest.raises(
+        ConfigurationError, match=r"FIREBASE_CONFIG can't be used: it is not valid json: .*line 1"
+    ) as raised:
         find_target(None, URL, {})
+    assert SECRET not in f"{raised.value} {raised.value.__cause__}"
 
 
-@pytest.mark.parametrize("host", ["localhost", "localhost:1", "localhost:65535", "[::1]"])
+@pytest.mark.parametrize("host", ["localhost:1", "localhost:65535", "[::1]:9000"])
 def test_an_emulators_address_is_shown_with_its_database(host: str) -> None:
     """An emulator is shown with the name of its database, Firebase's database by its address."""
     url = "https://mine.firebaseio.com"

@@ -251,19 +251,22 @@ def test_a_rejected_token_is_replaced_but_not_time_and_again(bench: Bench, age: 
     assert bench.header() == f"Bearer token-{fetches}"
 
 
-def test_a_forked_child_fetches_its_own(bench: Bench) -> None:
-    """Neither the parent's token nor its credential is used in a child, and its fetch is not waited for."""
-    hanging = Hanging()
-    with pytest.raises(Unavailable):
-        hanging.bench.header(0)
-    hanging.bench.tokens.after_fork()
-    hanging.bench.before = lambda: None
-    assert hanging.bench.header().startswith("Bearer token-")
-    hanging.go_on.set()
+@pytest.mark.parametrize(("age", "number"), [(300, 1), (301, 2)])
+def test_a_refused_token_has_another_unless_it_is_new(bench: Bench, age: float, number: int) -> None:
+    """The caller waits for a token that it can use instead. One of five minutes would be refused as well."""
     bench.header()
-    bench.tokens.after_fork()
-    assert bench.header() == "Bearer token-2"
-    assert bench.loads == 2
+    bench.timing.advance(age)
+    found = bench.tokens.instead_of("Bearer token-1", Deadline.after(bench.timing, 8))
+    assert (found, bench.fetches) == (f"Bearer token-{number}", number)
+
+
+def test_callers_whose_old_token_was_refused_take_the_new_one(bench: Bench) -> None:
+    """Many requests may have had it: the first refusal fetches a token for all of them."""
+    bench.header()
+    bench.timing.advance(1_000)
+    deadline = Deadline.after(bench.timing, 8)
+    assert {bench.tokens.instead_of("Bearer token-1", deadline) for _ in range(3)} == {"Bearer token-2"}
+    assert bench.fetches == 2
 
 
 def test_where_no_thread_can_be_had_nobody_waits_for_one(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,7 @@ from tests.unit.threads import PATIENCE
 
 from firecron import Run, distributed_cron
 from firecron.base.clocks import SystemTiming, Timing
-from firecron.jobs.explorer import explore
-from firecron.jobs.job import Job
+from firecron.jobs.job import Job, explore
 from firecron.runs.body import Body
 from firecron.testing import FakeClock
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
+from operator import truediv
 
 import pytest
 from tests.unit.runs.bodies import body_of, job_of, make_run, raising, running_loop
@@ -55,6 +58,25 @@ def test_an_async_function_runs_on_the_applications_loop(loop: asyncio.AbstractE
     assert body_of(job_of(work), run, loop).call() == Ending("succeeded")
     assert seen[1] is run
     assert (seen[0] is loop) is (loop is not None)
+
+
+def test_a_traceback_begins_with_the_jobs_own_code(loop: asyncio.AbstractEventLoop | None) -> None:
+    """The frames of firecron that have called the job are left out, unless there are no others."""
+
+    def inner() -> None:
+        raise ValueError("its own")
+
+    async def work() -> None:
+        inner()
+
+    for function in (inner, work):
+        error = body_of(job_of(function), make_run(), loop).call().error
+        assert error is not None
+        names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+        assert names == (["inner"] if function is inner else ["work", "inner"])
+    without_frame = body_of(job_of(partial(truediv, 1, 0)), make_run(), loop).call().error
+    assert without_frame is not None
+    assert traceback.extract_tb(without_frame.__traceback__)[-1].name == "call"
 
 
 def test_a_loop_that_does_not_run_is_not_used() -> None:

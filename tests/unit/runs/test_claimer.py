@@ -6,6 +6,7 @@ import logging
 
 import pytest
 from tests.simulation.fleet import Fleet, refusal_of
+from tests.simulation.network import failing
 from tests.simulation.world import START, slot
 from tests.unit.runs.outages import mend, up
 
@@ -25,6 +26,36 @@ def test_a_tick_waits_for_the_database_within_its_grace(fleet: Fleet, back_after
     assert len(one.said("run.missed")) == len(one.said("lock.unavailable")) == 1 - runs
     # A try that begins within the grace has the time of a request.
     assert fleet.world.mono() <= 60_000 + 1000 * one.locks.settings.request_timeout + 100
+
+
+@pytest.mark.parametrize(
+    ("asked", "tries"), [(1.0, [0, 1]), (20.0, [0, 20]), (60.0, [0, 30]), (86_400.0, [0, 30, 45, 52.5])]
+)
+def test_a_tick_comes_back_when_the_database_asks_for_it(fleet: Fleet, asked: float, tries: list[float]) -> None:
+    """Within half of the grace that is left: it is tried again, whatever is asked for, and starts once that is over."""
+    one = fleet.instance()
+    at: list[float] = []
+
+    def busy(method: str, path: str) -> None:
+        if path.startswith("cron-locks"):
+            at.append(fleet.world.mono() / 1000)
+            if len(at) < len(tries):
+                raise Unavailable("later", retry_after=asked)
+
+    one.network.before = busy
+    one.turn(slot())
+    assert at[: len(tries)] == pytest.approx(tries, abs=0.5 if asked < 20 else 0.2)
+    assert len(fleet.runs) == 1
+
+
+def test_a_tick_comes_back_before_the_next_one_takes_its_place() -> None:
+    """Its time ends with the next tick, however long its grace is: it is tried again within half of that."""
+    fleet = Fleet("*/20 * * * * *", grace=90)
+    one = fleet.instance()
+    one.network.next("swap", before=failing(Unavailable("later", retry_after=30.0)))
+    one.turn(slot())
+    assert fleet.slots() == [slot()]
+    assert fleet.world.mono() == pytest.approx(10_000, abs=200)
 
 
 def test_a_lost_reply_becomes_a_win(fleet: Fleet) -> None:

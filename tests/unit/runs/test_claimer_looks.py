@@ -6,9 +6,11 @@ from itertools import pairwise
 
 import pytest
 from tests.simulation.fleet import Fleet, refusal_of
+from tests.simulation.network import failing
 from tests.simulation.world import NAME, START, slot
 from tests.unit.runs.outages import busy, up
 
+from firecron import Unavailable
 from firecron.runs.turn import WantedClaim
 
 
@@ -25,6 +27,26 @@ def test_a_loser_looks_again_when_the_lock_expires(on_abandoned: str) -> None:
     assert one.network.requests("cron-locks/") == []
     fleet.world.until(31)
     assert len(fleet.runs) == bool(one.network.requests("cron-locks/")) == (on_abandoned == "rerun")
+
+
+@pytest.mark.parametrize("looks_at", ["a refusal", "a round"])
+def test_a_minimum_hold_is_looked_at_when_it_ends(fleet: Fleet, looks_at: str) -> None:
+    """A run that was interrupted leaves no lease: who saw its minimum hold looks when that ends, without a margin."""
+    fleet = Fleet("0 * * * *", on_abandoned="rerun")
+    one = fleet.instance(recovery_interval=80_000)
+    interrupted = {"slot": slot(), "unfinished": slot(), "outcome": "interrupted", "attempt": 1, "fence": START}
+    kept = {**interrupted, "holder": "x", "expiresAt": START + 20_000, "releasedAt": START - 1_000}
+    if looks_at == "a round":
+        fleet.world.put(kept)
+        one.start()
+    else:
+        one.start()
+        fleet.world.put(kept)
+        assert refusal_of(one.turn(slot())).reason == "slot_done"
+    fleet.world.until(19.999)
+    assert fleet.slots() == []
+    fleet.world.until(20)
+    assert fleet.slots() == [slot()]
 
 
 def test_a_loser_follows_a_lock_that_is_renewed() -> None:
@@ -75,8 +97,8 @@ def test_looking_again_ends(fleet: Fleet) -> None:
     assert fleet.runs == []
 
 
-def test_a_rerun_is_tried_again_after_a_pause(fleet: Fleet) -> None:
-    """While the database is down, a dead run is looked for every two to five seconds, and not at once again."""
+def test_a_rerun_is_tried_again_after_a_pause(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the database asks for patience, a dead run is looked for as often as it asks for, and not sooner."""
     fleet = Fleet("0 0 * * *", on_abandoned="rerun")
     one = fleet.instance()
     midnight = slot(-9 * 3_600)
@@ -84,18 +106,20 @@ def test_a_rerun_is_tried_again_after_a_pause(fleet: Fleet) -> None:
     asked: list[float] = []
 
     def down(method: str, path: str) -> None:
-        if path.startswith("cron-locks"):
+        if path.startswith("cron-locks/"):
             asked.append(fleet.world.mono() / 1000)
             busy(method, path)
 
     fleet.world.until(40)
+    # Rounds read the locks as well, and are not looks.
+    monkeypatch.setattr(one.crons.engine.recovery, "make_if_due", lambda latest, begins: False)
     one.network.before = down
     one.crons.engine.recovery.look_again(one.job(), START + 41_000)
     one.is_ticking = True
-    fleet.world.until(60)
+    fleet.world.until(200)
     tries = sorted({second for second in asked if second > 40})
-    assert 4 <= len(tries) <= 11
-    assert all(2 <= later - sooner <= 5.1 for sooner, later in pairwise(tries))
+    assert 4 <= len(tries) <= 6
+    assert all(30 <= later - sooner <= 30.1 for sooner, later in pairwise(tries))
 
 
 def test_a_look_while_the_time_is_not_known_is_made_again(fleet: Fleet) -> None:
@@ -138,14 +162,19 @@ def test_a_refusal_is_noted_though_the_time_is_lost(fleet: Fleet) -> None:
     assert refusal_of(one.turn(slot())).reason == "slot_done"
 
 
-@pytest.mark.parametrize(("chance", "pause"), [(0.0, 2_000), (1.0, 5_000)])
-def test_instances_look_again_at_different_times(fleet: Fleet, chance: float, pause: int) -> None:
-    """After a failure a dead run is looked for again two to five seconds later, by chance."""
+@pytest.mark.parametrize(
+    ("asked", "chance", "pause"),
+    [(None, 0.0, 2_000), (None, 1.0, 5_000), (4, 0.0, 4_000), (4, 1.0, 5_000), (30, 1.0, 30_000), (900, 1.0, 300_000)],
+)
+def test_instances_look_again_at_different_times(fleet: Fleet, asked: float | None, chance: float, pause: int) -> None:
+    """After a failure a dead run is looked for again two to five seconds later, by chance; later if the database asks
+    for that, up to five minutes.
+    """
     one = fleet.instance()
     looks: list[int] = []
     one.chance.value = chance
     one.crons.engine.look_again = lambda job, instant: looks.append(instant)  # type: ignore[method-assign]  # noted, not made
-    one.network.before = busy
+    one.network.before = lambda method, path: failing(Unavailable("later", retry_after=asked))()
     one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, insists=True)))
     moment = one.locks.clock.peek()
     assert moment is not None

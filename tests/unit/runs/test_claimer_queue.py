@@ -131,3 +131,41 @@ def test_the_time_and_the_answer_come_with_one_try(fleet: Fleet) -> None:
         assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(), "schedule")))
         asked.append(len(one.network.requests("cron-locks/")))
     assert asked[0] == asked[1]
+
+
+@pytest.mark.parametrize(("overlap", "length", "hears"), [("cancel_previous", 20, True), ("queue", 7, False)])
+def test_no_instance_calls_a_tick_skipped_that_another_has_run(overlap: str, length: float, hears: bool) -> None:
+    """A tick that waited in vain here, because another instance was sooner, is done: its last refusal is older."""
+    fleet = Fleet("*/5 * * * * *", overlap=overlap)
+    instances = [fleet.instance(hears=hears) for _ in range(3)]
+
+    def body(run: Run) -> None:
+        for _ in range(2 * int(length)):
+            run.check()
+            fleet.world.advance(0.5)
+
+    fleet.body = body
+    for one in instances:
+        one.start()
+    fleet.world.until(62)
+    skipped = {key for key, outcome in fleet.world.outcomes().items() if outcome == "skipped"}
+    assert bool(skipped) is (overlap == "queue")
+    for one in instances:
+        assert {event.fields["slot"] for event in one.said("run.skipped")} <= skipped
+        assert one.said("run.missed") == []
+    assert sum(len(one.said("lock.refused")) for one in instances) >= 10
+
+
+@pytest.mark.parametrize("ran", [True, False])
+def test_the_end_of_a_grace_looks_at_the_node_once_more(ran: bool) -> None:
+    """A tick whose grace ends between two looks is skipped only if no other instance has claimed it since the last."""
+    fleet = Fleet(overlap="queue", grace=10)
+    one, other = fleet.instance(), fleet.instance()
+    one.chance.value = 0.5  # so it polls every 2.75 s
+    lease = other.keep(ttl=30)
+    if ran:
+        fleet.world.at(9.5, lease.release)
+        fleet.world.at(9.6, lambda: other.hold(slot()))
+    assert one.turn(slot()) == []
+    assert [event.fields["slot"] for event in one.said("run.skipped")] == [] if ran else [slot()]
+    assert [event.fields["reason"] for event in one.said("lock.refused")] == ["slot_done" if ran else "held"]

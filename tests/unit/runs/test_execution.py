@@ -15,8 +15,7 @@ from firecron.base.events import Event, Events
 from firecron.lock.lease import Lease
 from firecron.lock.service import LockService
 from firecron.runs.body import Ending
-from firecron.runs.execution import Execution
-from firecron.runs.unlocked import Unlocked
+from firecron.runs.execution import Execution, Unlocked
 from firecron.testing import FakeTiming, MemoryStore
 
 

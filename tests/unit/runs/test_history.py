@@ -13,7 +13,7 @@ from tests.simulation.world import NAME, START, slot
 
 from firecron.errors import Unavailable
 from firecron.jobs.run import Outcome
-from firecron.runs.entry import Entry, manual_key, unrun
+from firecron.runs.entry import Entry, manual_key, read_entry, unrun
 
 
 def finished(fence: int | None = 5, outcome: Outcome = "succeeded", key: str = slot(), attempt: int = 1) -> Entry:
@@ -198,6 +198,11 @@ def test_an_error_is_cut(fleet: Fleet) -> None:
     fleet.body = fail
     one.turn(slot())
     assert len(str(fleet.world.history()[slot()]["error"])) == 500
+
+
+def test_a_node_that_is_no_entry_is_quoted_in_part() -> None:
+    """Whatever somebody has written there, the message that says so stays short."""
+    assert len(read_entry("key", {"outcome": "x" * 5_000_000}).error or "") < 300
 
 
 @pytest.mark.parametrize("node", [{"fence": True}, {"outcome": "lost"}])

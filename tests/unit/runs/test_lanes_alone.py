@@ -10,8 +10,7 @@ from tests.unit.locks import lock_of
 
 from firecron import distributed_cron
 from firecron.base.events import Event, Events
-from firecron.jobs.explorer import explore
-from firecron.jobs.job import Job
+from firecron.jobs.job import Job, explore
 from firecron.runs.lanes import Lanes
 from firecron.runs.turn import PendingClaim, Place, Turn, WantedClaim
 

@@ -81,7 +81,7 @@ def test_what_is_taken_off_the_schedule_does_not_start(action: str) -> None:
         one.network.before = lambda method, path: None
         if lease is not None:
             lease.release()
-        fleet.world.until(90)
+        fleet.world.until(100)
         assert fleet.slots() == []
         assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot(60)]
 

@@ -11,8 +11,7 @@ from tests.simulation.world import START, slot
 from firecron import distributed_cron
 from firecron.jobs.decorator import declared
 from firecron.jobs.options import JobOptions
-from firecron.lock.record import LockRecord
-from firecron.lock.request import Missed
+from firecron.lock.record import LockRecord, Missed
 from firecron.runs.entry import Entry, unrun
 from firecron.runs.policy import (
     MOST_COUNTED,
@@ -142,6 +141,16 @@ def test_without_a_tick_only_what_others_left_is_claimed(
 ) -> None:
     """A look between two ticks claims an abandoned run or a missed tick, or nothing."""
     assert chosen(current, options(**wanted), None, 605) == claim
+
+
+@pytest.mark.parametrize("fields", [{"unfinished": slot(660)}, {"slot": None, "unfinished": slot(540)}])
+def test_a_tick_that_nobody_has_claimed_is_not_rerun(fields: dict[str, Any]) -> None:
+    """An unfinished tick after the slot, or without one, was never claimed: it holds up neither this tick nor a run."""
+    current = record(540, **fields)
+    assert current.open_slot is None
+    claim = chosen(current, options(**RERUN), 600, 601)
+    assert claim is not None
+    assert (claim.slot, claim.trigger) == (slot(600), "schedule")
 
 
 def test_a_lock_by_name_knows_of_no_other_tick() -> None:

@@ -12,9 +12,9 @@ from tests.simulation.world import NAME, START, slot
 
 from firecron import LeaseLost, Run, current_run
 from firecron.base.events import Event
-from firecron.base.forks import _after_fork
+from firecron.base.flag import _after_fork
 from firecron.base.instants import to_text
-from firecron.jobs.result import Result
+from firecron.jobs.registry import Result
 from firecron.runs.turn import WantedClaim
 
 NOW = datetime(2026, 11, 18, 9, tzinfo=UTC)
@@ -436,7 +436,7 @@ def test_an_error_beside_a_minimum_hold_frees_the_lane() -> None:
     )
     record = one.crons.history.record
 
-    def broken(name: str, entry: object) -> None:
+    def broken(name: str, entry: object) -> bool:
         raise ERROR
 
     one.crons.history.record = broken  # type: ignore[method-assign]  # it raises nothing

@@ -9,7 +9,7 @@ from tests.unit.runs.test_runner import NOW, failing
 
 from firecron import Run, Stopping
 from firecron.base.events import Event
-from firecron.base.outstanding import Outstanding
+from firecron.base.threads import Outstanding
 from firecron.runs.execution import Performer
 from firecron.runs.lanes import Lanes
 

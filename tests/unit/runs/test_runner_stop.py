@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable
 
@@ -65,10 +66,10 @@ class Bench:
         """Have this done before each entry that the bookkeeper writes."""
         record = self.crons.history.record
 
-        def slowly(name: str, entry: Entry) -> None:
+        def slowly(name: str, entry: Entry) -> bool:
             if entry.recorded_by is not None:
                 act()
-            record(name, entry)
+            return record(name, entry)
 
         self.crons.history.record = slowly  # type: ignore[method-assign]  # the same, slowly
 
@@ -139,6 +140,46 @@ def test_async_bodies_are_cancelled_two_seconds_before_the_end() -> None:
             assert bench.outcome() == "interrupted"
             assert "releasedAt" in bench.node()
     assert cancelled == [6, 6]
+
+
+def test_a_stop_in_a_hurry_cancels_async_bodies_at_once() -> None:
+    """They are interrupted and released, and nobody waits for the rest of the grace."""
+
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    bench = Bench(work)
+    bench.turn()
+    bench.wait_for("run.started")
+    stop = bench.stop(8)
+    bench.timing.rest(2)  # the keeper and the stop
+    bench.runner.hurry()
+    assert ended(stop)
+    assert bench.timing.mono() == 0
+    assert bench.outcome() == "interrupted"
+    assert "releasedAt" in bench.node()
+
+
+def test_i07_a_stop_in_a_hurry_releases_no_lock_under_a_body(go_on: threading.Event) -> None:
+    """A sync body that goes on has two more seconds, and then is left with its lock; the next start has its grace."""
+    bench = Bench(lambda: go_on.wait(PATIENCE))
+    turn = bench.turn()
+    bench.wait_for("run.started")
+    bench.crons.engine.hurry()
+    assert bench.runner.outstanding.latest == math.inf, "there is no stop yet"
+    stop = bench.stop(8)
+    bench.timing.rest(2)
+    bench.crons.engine.hurry()
+    bench.timing.pass_by(1.5)
+    assert stop.is_alive()
+    bench.timing.pass_by(0.5)
+    assert ended(stop)
+    bench.wait_for("run.left_behind")
+    assert "releasedAt" not in bench.node()
+    go_on.set()
+    assert ended(turn)
+    bench.runner.open()
+    assert bench.runner.outstanding.latest == math.inf
 
 
 def test_a_body_that_goes_on_is_left_with_its_lock(go_on: threading.Event) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import cast
 
 import pytest
@@ -16,8 +16,8 @@ from tests.unit.threads import PATIENCE
 from firecron import FireCron, distributed_cron
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event
-from firecron.cli.commands.rules import adapted
-from firecron.errors import Denied, Unavailable
+from firecron.cli.commands.doctor import adapted
+from firecron.errors import Denied, NoCredentials, Unavailable
 from firecron.scheduler.declaring import Declaring
 from firecron.settings import load
 from firecron.store import Snapshot
@@ -297,7 +297,7 @@ def test_a_job_of_another_role(programs: Programs) -> None:
 
 @pytest.mark.parametrize(("error", "seconds"), [(Unavailable("down"), 300), (Denied("no"), 3_600)])
 def test_what_fails_is_told_once_and_tried_again(programs: Programs, error: Exception, seconds: int) -> None:
-    """Jobs run nevertheless; sooner again if the database was away than if its rules refuse it."""
+    """Sooner again if the database was away than if its rules refuse it; a WARNING, with the remedy for the rules."""
     crons = programs.program(job(), job("mail"))
     crons.locks.clock.now(Deadline.after(programs.timing, 1))
     programs.store.error = error
@@ -305,7 +305,7 @@ def test_what_fails_is_told_once_and_tried_again(programs: Programs, error: Exce
     for _ in range(2):
         assert programs.store.since() == ["read cron-jobs"]
         (event,) = programs.events
-        assert event.name == "firecron"
+        assert (event.name, event.level) == ("firecron", logging.WARNING)
         assert ("firecron rules" in event.message) is isinstance(error, Denied)
         programs.win(crons)
         assert programs.store.since() == [], "not at each win"
@@ -480,14 +480,17 @@ def test_a_retry_is_made_when_it_comes(programs: Programs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "why"), [(Unavailable("down"), "down"), (RuntimeError("odd"), "RuntimeError('odd')")]
+    ("error", "why"),
+    [(Unavailable("down"), "down"), (NoCredentials("none"), "none"), (RuntimeError("odd"), "RuntimeError('odd')")],
 )
 def test_the_event_says_what_failed(programs: Programs, error: Exception, why: str) -> None:
-    """In the words of the database's error, or by the name of another one."""
+    """In the words of the database's error, or by the name of another one, without a remedy for what isn't known."""
     programs.store.error = error
     programs.begin(job())
     assert programs.events[0].fields == {"why": why}
-    assert programs.events[0].message.endswith(f"Jobs run nevertheless. {why}")
+    assert (
+        programs.events[0].message == f"The catalogue of jobs could not be read or written. No run depends on it. {why}"
+    )
 
 
 def test_what_fails_after_a_stop_is_not_told(programs: Programs) -> None:
@@ -573,9 +576,7 @@ def test_a_started_program_is_in_the_catalogue(rtdb: Rtdb) -> None:
     crons = FireCron(job(), settings=load(uid="firecron"), enabled=True)
     crons.events.subscribe(told.append)
     with crons:
-        deadline = datetime.now(UTC) + timedelta(seconds=PATIENCE)
-        while rtdb.get("/cron-jobs") is None and datetime.now(UTC) < deadline:
-            threading.Event().wait(0.01)
+        crons.engine.declaring.wait(PATIENCE)
     assert [event for event in told if event.slug == "catalogue.failed"] == []
     found = rtdb.get("/cron-jobs/digest")
     assert isinstance(found, dict)

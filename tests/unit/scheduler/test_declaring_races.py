@@ -93,3 +93,25 @@ def test_a_stop_while_the_work_fails_leaves_nothing_behind(name: str) -> None:
 
     one, other = (fail, stop) if name == "_put_off" else (stop, fail)
     race(make, one, other, code_of(Declaring, name), check)
+
+
+def test_a_new_start_believes_nothing_that_a_look_of_before_has_found() -> None:
+    """A look whose program was stopped and started again meanwhile answers nobody: another revision may have come."""
+
+    def make(lock: Watched) -> Bench:
+        bench = Bench(lock)
+        bench.programs.store.set("cron-jobs/digest", None)
+        return bench
+
+    def start_again(bench: Bench) -> None:
+        bench.declaring.forget()
+        bench.declaring.begin()
+
+    def check(bench: Bench) -> None:
+        told: list[int | None] = []
+        bench.programs.store.set("cron-jobs/digest", {"line": "0 9 * * *", "timezone": "UTC", "since": 5})
+        bench.declaring.when_known(bench.crons.registry.get("digest"), told.append)
+        bench.work()
+        assert told == [5]
+
+    race(make, lambda bench: bench.work(), start_again, code_of(Declaring, "_look"), check)

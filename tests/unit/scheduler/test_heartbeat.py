@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 
@@ -90,6 +91,27 @@ def test_rounds_wait_for_the_time() -> None:
     one.network.is_down = False
     heartbeat.work()
     assert rounds == [0]
+
+
+def test_a_cause_is_a_warning_once() -> None:
+    """The same cause is DEBUG until a beat went well in between, and always while RTDB's time is not known."""
+    fleet = Fleet()
+    one, heartbeat = bench(fleet, [])
+
+    def levels(error: str | None, beats: int) -> list[int]:
+        before = len(one.said("heartbeat.failed"))
+        for _ in range(beats):
+            if error is not None:
+                one.network.next("merge", before=failing(Unavailable(error)))
+            heartbeat.work()
+        return [event.level for event in one.said("heartbeat.failed")][before:]
+
+    assert levels("down", 2) == [logging.WARNING, logging.DEBUG]
+    assert levels("slow", 1) == [logging.WARNING]
+    assert levels(None, 1) == []
+    assert levels("slow", 2) == [logging.WARNING, logging.DEBUG]
+    one.timing.step_wall(100)
+    assert levels("gone", 1) == [logging.DEBUG]
 
 
 def test_rounds_cost_only_jobs_that_want_them() -> None:

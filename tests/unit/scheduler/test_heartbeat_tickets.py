@@ -14,7 +14,7 @@ from tests.stores.least_privilege import RULES
 from firecron import FireCron
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event
-from firecron.cli.commands.rules import adapted
+from firecron.cli.commands.doctor import adapted
 from firecron.cron.schedule import Schedule
 from firecron.errors import Denied, Unavailable
 from firecron.jobs.catalogue import digest
@@ -160,6 +160,41 @@ def test_the_second_beat_comes_sooner(chance: float, second: float) -> None:
     assert heartbeat.work_if_due() == pytest.approx(second)
     fleet.world.advance(second)
     assert heartbeat.work_if_due() == pytest.approx(30)
+
+
+@pytest.mark.parametrize(("late", "contenders", "next_one"), [(1.5, 3, 30), (1.6, 3, 18), (300, 3, 18), (300, 0, 30)])
+def test_the_beat_after_a_late_one_comes_sooner(late: float, contenders: int, next_one: float) -> None:
+    """Instances that were frozen together beat together once, and not again: what comes after a late beat is spread."""
+    fleet = Fleet()
+    one = fleet.instance(contenders=contenders)
+    heartbeat = one.crons.engine.heartbeat
+    heartbeat.chance = lambda: 1.0
+    heartbeat.work()
+    fleet.world.advance(30 + late)
+    heartbeat.chance = lambda: 0.2
+    assert heartbeat.work_if_due() == pytest.approx(next_one)
+    fleet.world.advance(next_one)
+    assert heartbeat.work_if_due() == pytest.approx(30)
+
+
+def test_instances_that_were_frozen_together_find_the_size_again() -> None:
+    """However the beats of one moment follow each other, the sizes are right from the second beat after it on."""
+    fleet = Fleet()
+    instances = [fleet.instance() for _ in range(8)]
+    beats = [each.crons.engine.heartbeat for each in instances]
+    sizes: list[float] = []
+    for number, heartbeat in enumerate(beats):
+        heartbeat.chance = lambda number=number: number / 8  # type: ignore[misc]  # its own number
+    for second in range(240):
+        frozen = 95 <= second < 140
+        # Threads that wake at one moment run in another order each time.
+        order = range(8) if second // 30 % 2 else reversed(range(8))
+        for number in [] if frozen else order:
+            beats[number].work_if_due()
+        fleet.world.advance(1)
+        if second >= 220:
+            sizes += [each.crons.engine.waves.size() or 0.0 for each in instances]
+    assert all(6 <= size <= 10 for size in sizes)
 
 
 def old_rules() -> dict[str, object]:

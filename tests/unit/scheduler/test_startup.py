@@ -13,7 +13,7 @@ from tests.unit.test_app import Heard, job, new_crons
 import firecron
 from firecron import FireCron, distributed_cron
 from firecron.base.events import Event
-from firecron.jobs import declarations
+from firecron.jobs import decorator as declarations
 
 LINES = {"crons.started", "crons.disabled", "crons.not_started"}
 

@@ -16,8 +16,7 @@ from firecron.base.events import Event, Events
 from firecron.base.server_clock import ServerClock
 from firecron.cron.schedule import Schedule
 from firecron.errors import Denied, EmulatorDown, NoCredentials, StoreError, Unavailable
-from firecron.jobs.explorer import explore
-from firecron.jobs.job import Job
+from firecron.jobs.job import Job, explore
 from firecron.scheduler.ticker import Ticker
 from firecron.testing import FakeTiming
 
@@ -293,6 +292,13 @@ def test_why_the_time_is_unknown_is_said(bench: Bench, failure: StoreError, what
     assert event.message == expected
 
 
+@pytest.mark.parametrize(("asked", "pause"), [(0.01, 0.3), (7.0, 7.0), (3_600.0, 30.0)])
+def test_the_time_is_asked_for_again_when_the_database_asks_for_it(bench: Bench, asked: float, pause: float) -> None:
+    """A pause that the database asks for is kept, up to half a minute: without the time nothing runs."""
+    bench.is_down, bench.failure = True, Unavailable("later", retry_after=asked)
+    assert bench.ticker.work() == pytest.approx(pause)
+
+
 def test_the_time_may_be_unknown_at_first(bench: Bench) -> None:
     """Without RTDB's time nothing is handed over, which is an ERROR once; when it comes, ticks come with it."""
     bench.is_down = True
@@ -439,3 +445,63 @@ def test_after_a_stop_it_wakes_for_nothing_of_before(bench: Bench) -> None:
     bench.ticker.stop()
     bench.ticker.remove("job")
     assert bench.ticker.work() == 30
+
+
+@pytest.mark.parametrize(
+    ("line", "added", "known", "handed", "looked_back", "missed"),
+    [
+        ("* * * * *", 54, 65, [slot(60)], [], []),
+        ("* * * * *", 59.999, 65, [slot(60)], [], []),
+        ("* * * * *", 60, 65, [], [slot(60)], []),
+        ("* * * * *", 54, 125, [slot(120)], [], []),
+        ("1 9 * * *", 54, 119.5, [slot(60)], [], []),
+        ("1 9 * * *", 54, 121, [], [], [slot(60)]),
+        ("1 9 * * *", 61, 121, [], [], []),
+    ],
+)
+def test_a_tick_is_a_jobs_own_from_the_time_when_it_was_added(
+    line: str, added: float, known: float, handed: list[str], looked_back: list[str], missed: list[str]
+) -> None:
+    """RTDB's time becomes known only after a tick: what counts is whether the job was added before the tick."""
+    bench = Bench()
+    bench.is_down = True
+    bench.ticker.begin()
+    bench.timing.advance(added)
+    bench.ticker.add(make_job(line))
+    bench.until(known)
+    bench.is_down = False
+    bench.until(known + 3)
+    assert (bench.slots(), bench.looked_back) == (handed, [("job", tick) for tick in looked_back])
+    assert [event.fields["slot"] for event in bench.said("run.missed")] == missed
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_no_job_is_added_before_its_instance_ticks(bench: Bench, stops: bool) -> None:
+    """A job that waits for the start of its instance, or for another start, has no ticks of its own until then."""
+    bench.ticker.add(make_job("* * * * *"))
+    if stops:
+        bench.ticker.begin()
+        bench.until(30)
+        bench.ticker.stop()
+    bench.is_down = True
+    bench.timing.advance(62 - bench.timing.mono() / 1000)
+    bench.ticker.begin()
+    bench.until(65)
+    bench.is_down = False
+    bench.until(70)
+    assert (bench.handed, bench.looked_back[-1:]) == ([], [("job", slot(60))])
+
+
+def test_a_job_that_is_added_again_is_new(bench: Bench) -> None:
+    """A job that was removed and comes back has no tick of before, although it has not been planned yet."""
+    job = make_job("* * * * *")
+    bench.is_down = True
+    bench.ticker.begin()
+    bench.ticker.add(job)
+    bench.ticker.remove("job")
+    bench.timing.advance(62)
+    bench.ticker.add(job)
+    bench.is_down = False
+    bench.until(70)
+    assert bench.handed == []
+    assert set(bench.looked_back) == {("job", slot(60))}

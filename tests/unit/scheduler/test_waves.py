@@ -14,8 +14,7 @@ from firecron import distributed_cron
 from firecron.base.clocks import Deadline
 from firecron.base.server_clock import ServerClock
 from firecron.base.tickets import Tickets, place_of_tick
-from firecron.jobs.explorer import explore
-from firecron.jobs.job import Job
+from firecron.jobs.job import Job, explore
 from firecron.scheduler.waves import Waves
 from firecron.settings import load
 from firecron.testing import FakeTiming

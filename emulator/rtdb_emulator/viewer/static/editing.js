@@ -1,11 +1,13 @@
 // The dialog that edits, adds and deletes. What it edits or adds is refused if the node is no longer what was shown; a delete
 // takes whatever is there.
 
-import { counted, foreign } from "./text.js";
+import { counted, element, foreign, lines } from "./text.js";
 
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 const NO_KEY = /[.$#[\]/\u0000-\u001f\u007f]/;
 const ABSENT = "";
+// The most characters of a value that a complaint shows.
+const LONGEST_SHOWN = 400;
 const at = (id) => document.getElementById(id);
 
 export class Editor {
@@ -128,7 +130,9 @@ export class Editor {
     const { text, hash, count } = await this.#read(this.#plan.path);
     if (text === undefined) return this.#complain(`It has changed meanwhile, and has ${counted(count)} now.`, true);
     this.#plan.hash = hash;
-    this.#complain(`It has changed meanwhile, and is now ${text.length > 200 ? `${text.slice(0, 200)}…` : text}. Save again to replace that.`);
+    const now = text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
+    const shown = now.includes("\n") ? element("pre", "", ...lines(now)) : element("code", "", foreign(now));
+    at("complaint").replaceChildren("It has changed meanwhile, and is now ", shown, " Save again to replace that.");
   }
 
   #complain(text, isFinal = false) {

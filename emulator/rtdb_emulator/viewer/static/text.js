@@ -24,6 +24,11 @@ export function foreign(text) {
   return shown;
 }
 
+/** A text of several lines from a database, each of which is as in `foreign`. */
+export function lines(text) {
+  return text.split("\n").flatMap((line, index) => (index ? ["\n", foreign(line)] : [foreign(line)]));
+}
+
 /** A text from a database for a place that takes only plain text, such as a title. */
 export function plain(text) {
   return text.replace(new RegExp(HIDDEN.source, "g"), escaped);

@@ -114,6 +114,7 @@ function receive({ state, namespace, databases, windows, operations: newest }) {
 function named(namespace, databases) {
   database = namespace;
   document.title = `${namespace} · rtdb-emulator`;
+  at("coverage").href = `/.inspect/coverage?ns=${encodeURIComponent(namespace)}`;
   const names = [...new Set([...databases, namespace])].sort();
   at("database").replaceChildren(...names.map((name) => new Option(name, name, false, name === namespace)));
   if (place.path === "/") tree.root.name.replaceChildren(foreign(namespace));

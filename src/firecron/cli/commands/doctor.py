@@ -1,6 +1,16 @@
-"""`firecron doctor`: check what firecron depends on; print a line per finding, with its remedy."""
+"""`firecron doctor`: check what firecron depends on. `firecron rules`: print the security rules to deploy.
+
+`doctor` prints a line for each finding, with its remedy. `rules` prints the rules for a prefix and a user, and reads no
+database.
+"""
 
 from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, cast
 
 import typer
 from rich.console import RenderableType
@@ -9,12 +19,22 @@ from rich.text import Text
 
 from firecron.cli.loading import load
 from firecron.cli.options import Json, OnlyAppPath
-from firecron.cli.output import Exit, Output, answering
-from firecron.cli.reporting import silence_log
+from firecron.cli.output import Exit, Failure, Output, answering, silence_log
 from firecron.ops.doctor import examine
-from firecron.ops.finding import Finding, Kind, Level, worst
+from firecron.ops.findings import Finding, Kind, Level, worst
+from firecron.settings import load as load_settings
 
-HELP = """Find out what is wrong here, and how to fix it.
+
+def add_to(app: typer.Typer) -> None:
+    app.command("doctor", help=DOCTOR_HELP, epilog="Example: firecron doctor myservice.main:crons")(_doctor)
+    app.command("rules", help=RULES_HELP, epilog="Example: firecron rules --prefix ops/cron > database.rules.json")(
+        _rules
+    )
+
+
+# --- doctor
+
+DOCTOR_HELP = """Find out what is wrong here, and how to fix it.
 
 Checks what firecron depends on: versions, environment, settings, database, credentials, latency, clock, write access,
 security rules, locks, instances. With APP, checks that application's settings and database, and its jobs as well.
@@ -28,7 +48,6 @@ Exit codes:
   69  the database can't be reached
   78  denied, or a malformed node
 """
-
 _CODES: dict[Kind | None, Exit] = {
     None: Exit.FINE,
     "configuration": Exit.USAGE,
@@ -38,11 +57,6 @@ _CODES: dict[Kind | None, Exit] = {
     "other": Exit.FAILED,
 }
 _STYLES: dict[Level, str] = {"ok": "green", "warning": "yellow", "problem": "bold red"}
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("doctor", help=HELP, epilog="Example: firecron doctor myservice.main:crons")(_doctor)
 
 
 def _doctor(app: OnlyAppPath = None, as_json: Json = False) -> None:
@@ -86,3 +100,64 @@ def _table(found: list[Finding]) -> Table:
             said.append(f"\n→ {finding.remedy}")
         table.add_row(Text(finding.level, style=_STYLES[finding.level]), finding.check, said)
     return table
+
+
+# --- rules
+
+RULES_HELP = """Print the security rules that limit firecron to its own nodes.
+
+The options give the prefix and the user; otherwise the environment does (FIRECRON_PREFIX, FIRECRON_UID). The output is
+JSON, with --json in one line. Deploying it replaces all rules of the database.
+
+They also let a second user read these nodes, and write nothing: the user's name followed by -reader, such as
+firecron-reader.
+"""
+_NAME = "database.rules.json"
+# The user that the packaged file names, and with this ending the one that may only read.
+_UID = "firecron"
+_READER = "-reader"
+_USERS = re.compile(rf"'{_UID}({_READER})?'")
+_COMMENT_OR_STRING = re.compile(r'//[^\n]*|("(?:[^"\\]|\\.)*")')
+Prefix = Annotated[str | None, typer.Option("--prefix", help="Path above all nodes, such as ops/cron.")]
+Uid = Annotated[str | None, typer.Option("--uid", help="User that may write; else FIRECRON_UID, else firecron.")]
+
+
+def _rules(prefix: Prefix = None, uid: Uid = None, as_json: Json = False) -> None:
+    with answering(Output(as_json=as_json)):
+        given = {"prefix": prefix, "uid": uid}
+        settings = load_settings(**{name: value for name, value in given.items() if value is not None})
+        named = settings.uid or _UID
+        if named.endswith(_READER):
+            writer = named.removesuffix(_READER) or _UID
+            raise Failure(
+                f"the user {named!r} may only read by these rules: name the one that may write, --uid {writer}",
+                Exit.USAGE,
+            )
+        document = adapted(shipped(), settings.prefix, named)
+        typer.echo(json.dumps(document, ensure_ascii=False, indent=None if as_json else 2))
+
+
+def shipped() -> str:
+    """Return the text of the rules file: JSON with comments, and with newlines in strings."""
+    package = Path(__file__).parents[2]
+    packaged = package / _NAME
+    # An editable install has no packaged copy: the file is where firebase.json says.
+    return (packaged if packaged.exists() else package.parents[1] / "emulator" / _NAME).read_text("utf-8")
+
+
+def adapted(text: str, prefix: str, uid: str) -> dict[str, object]:
+    """Return the rules of `text` for the user `uid`, and the reader that is named after it, below `prefix`."""
+    literal = uid.replace("\\", "\\\\").replace("'", "\\'")
+    document = json.loads(_COMMENT_OR_STRING.sub(lambda found: found[1] or "", text), strict=False)
+    rules = _mapped(
+        document["rules"], lambda rule: _USERS.sub(lambda user: f"'{literal}{user[1] or ''}'", " ".join(rule.split()))
+    )
+    for key in reversed(prefix.split("/") if prefix else []):
+        rules = {key: rules}
+    return {"rules": rules}
+
+
+def _mapped(node: object, change: Callable[[str], str]) -> object:
+    if isinstance(node, dict):
+        return {key: _mapped(child, change) for key, child in node.items()}
+    return change(cast("str", node))

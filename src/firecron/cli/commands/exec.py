@@ -6,33 +6,34 @@ Standard input, output and error belong to the command. firecron prints its own 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from firecron.app import FireCron
 from firecron.base.events import Event
-from firecron.cli.options import Every, Starting
-from firecron.cli.output import Exit, Failure, Output, answering
+from firecron.base.instants import DAY
+from firecron.base.texts import plain
+from firecron.cli.options import Every, Starting, given_schedule
+from firecron.cli.output import Exit, Failure, Output, answering, code_of_refusal, tell_events
 from firecron.cli.process.command import Command, under_lock, under_tick
 from firecron.cli.process.signals import Signals
-from firecron.cli.reporting import code_of_refusal, tell_events
-from firecron.cli.schedules import given_schedule
 from firecron.cron.schedule import DEFAULT_ZONE, Schedule
+from firecron.cron.ticks import shortest_interval
 from firecron.errors import Cancelled, CommandFailed, LeaseLost, NotStarted, Stopping
-from firecron.jobs.decorator import distributed_cron
+from firecron.jobs.decorator import declared, distributed_cron
+from firecron.jobs.job import Job, make_job
 from firecron.jobs.options import OnAbandoned
 from firecron.jobs.run import Run
 from firecron.lock.refusal import Refusal
 from firecron.lock.service import LockService
-from firecron.ops.views import plain
 from firecron.settings import load
 
 HELP = """Run COMMAND under a lock, which is renewed while COMMAND runs.
 
 With --cron or --every it claims a tick: of all commands that are started for one tick, on any machine, exactly one
-runs, even if the others start late. If an earlier tick is rerun first, the exit code is the first one that isn't 0.
+runs, even if the others start late. `firecron status` and `firecron check` show the job from its first start on. If an
+earlier tick is rerun first, the exit code is the first one that isn't 0.
 
 The exit code is COMMAND's, or 128 plus the number of the signal that ended it. Other exit codes:
 
@@ -45,8 +46,10 @@ The exit code is COMMAND's, or 128 plus the number of the signal that ended it. 
   127  not started: there is no such COMMAND
 """
 
-# The exit code or the last line of output tells these.
+# The exit code or the last line of output shows these.
 _SAID_OTHERWISE = {"lock.refused", "lock.unavailable", "run.failed"}
+# The longest grace that the catalogue has of a job whose ticks may start until the next one, in seconds.
+_LONGEST_GRACE = 3_600.0
 _BAD_ENDS = ("run.failed", "run.lost", "run.interrupted", "run.cancelled")
 
 
@@ -111,7 +114,8 @@ def _exec(
                 tell_events(locks.events, output, _SAID_OTHERWISE)
                 refusal = under_lock(locks, lock, ttl, run, wait=wait, hold_at_least=hold_at_least)
             else:
-                crons = FireCron(_job(run, lock, schedule, ttl, hold_at_least, on_abandoned), enabled=False)
+                crons = FireCron(enabled=False)
+                crons.registry.add(_job(run, lock, schedule, ttl, hold_at_least, on_abandoned, grace))
                 tell_events(crons.events, output, _SAID_OTHERWISE)
                 crons.events.subscribe(lambda event: reruns.extend(_code_of_rerun(event, run)))
                 refusal = _under_tick(crons, lock, run, grace, wait)
@@ -139,9 +143,21 @@ def _code_of_rerun(event: Event, command: Command) -> list[int]:
 
 
 def _job(
-    command: Command, name: str, schedule: Schedule, ttl: float, hold_at_least: float, on_abandoned: OnAbandoned
-) -> Callable[[Run], None]:
+    command: Command,
+    name: str,
+    schedule: Schedule,
+    ttl: float,
+    hold_at_least: float,
+    on_abandoned: OnAbandoned,
+    grace: float | None,
+) -> Job:
+    """Return the job whose runs run the command.
+
+    A tick may start until the next one, if no grace is given. The catalogue says so up to an hour: a tick that nobody
+    has started by then is late.
+    """
     is_line = schedule.every is None
+    within = min(shortest_interval(schedule), _LONGEST_GRACE) if grace is None else min(max(grace, 1), DAY)
 
     @distributed_cron(
         name,
@@ -152,11 +168,13 @@ def _job(
         lock_ttl=ttl,
         hold_at_least=hold_at_least,
         on_abandoned=on_abandoned,
+        grace=within,
     )
     def run_command(run: Run) -> None:
         command.run_as_job(run)
 
-    return run_command
+    (options,) = declared(run_command)
+    return make_job(options, run_command, f"firecron exec {command.program}")
 
 
 def _under_tick(crons: FireCron, name: str, command: Command, grace: float | None, wait: float) -> Refusal | None:
@@ -165,6 +183,7 @@ def _under_tick(crons: FireCron, name: str, command: Command, grace: float | Non
     try:
         answer = under_tick(crons, name, command, grace=grace, wait=wait)
     finally:
+        crons.engine.declaring.wait(crons.settings.request_timeout)
         crons.stop()  # waits until the history has the earlier ticks that did not run
     if isinstance(answer, Refusal):
         return answer

@@ -1,40 +1,52 @@
-"""`firecron jobs APP`: the jobs and leaders that the explorer finds, what their schedules mean, and whether they would
-run here.
+"""`firecron jobs APP` and `firecron next`: what an application declares, and when it ticks. They read no database.
 
-The command reads no database.
+`jobs` lists the jobs and leaders that the explorer finds, what their schedules mean, and whether they would run in a
+server with this environment. `next "LINE"`, `next --every SECONDS` and `next APP NAME` list the next ticks of a
+schedule or a job. The first line says what the schedule means. For a night when the clocks change, `next` explains the
+ticks.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 import typer
 from rich.text import Text
 
 from firecron.app import FireCron
-from firecron.cli.commands.next_ticks import schedule_value, tick_in_words, tick_value, ticks_after
-from firecron.cli.loading import Loaded, load
-from firecron.cli.options import AppPath, Json
-from firecron.cli.output import Output, answering
+from firecron.base.instants import in_utc
+from firecron.cli.loading import Loaded, load, load_crons
+from firecron.cli.options import AppPath, Every, Json, Starting, given_instant, given_schedule
+from firecron.cli.output import Exit, Failure, Output, answering
+from firecron.cron.clock_changes import Change, special_nights
+from firecron.cron.schedule import Schedule, schedule_fields
 from firecron.cron.words import in_words
 from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions
-from firecron.leaders.decorator import LeaderOptions
-from firecron.scheduler.guard import Verdict
-
-Number = Annotated[int, typer.Option("-n", min=0, max=100, help="Number of ticks for each job.")]
+from firecron.leaders.leader import LeaderOptions
+from firecron.scheduler.startup import Verdict
 
 
 def add_to(app: typer.Typer) -> None:
     app.command("jobs", epilog="Example: firecron jobs myservice.main:crons")(jobs)
+    app.command(
+        "next", epilog='Example: firecron next "30 2 * * *" --timezone Europe/Berlin --after 2027-03-27T00:00Z'
+    )(next_ticks)
 
 
-def jobs(app: AppPath, number: Number = 1, as_json: Json = False) -> None:
+# --- jobs
+
+NumberForEach = Annotated[int, typer.Option("-n", min=0, max=100, help="Number of ticks for each job.")]
+
+
+def jobs(app: AppPath, number: NumberForEach = 1, as_json: Json = False) -> None:
     """List the jobs and leaders of an application, and next ticks.
 
-    Also shows where each job is defined, and whether it would run here. The production guard and the job's role
-    decide that. Reads no database.
+    Also shows where each job is defined, and whether it would run in a server with this environment. The production
+    guard and the job's role decide that. Reads no database.
     """
     output = Output(as_json=as_json)
     with answering(output):
@@ -43,10 +55,10 @@ def jobs(app: AppPath, number: Number = 1, as_json: Json = False) -> None:
         verdict = crons.verdict
         now = datetime.now(UTC)
         found = {job.name: ticks_after(job.options.schedule, now, number) for job in crons.registry.jobs()}
-        output.give(_value(loaded, verdict, found), _shown(loaded, verdict, found))
+        output.give(_jobs_value(loaded, verdict, found), _jobs_shown(loaded, verdict, found))
 
 
-def _value(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -> object:
+def _jobs_value(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -> object:
     crons = loaded.crons
     return {
         "ticksHere": verdict.may_tick,
@@ -79,10 +91,10 @@ def _value(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -
     }
 
 
-def _shown(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -> Text:
+def _jobs_shown(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -> Text:
     crons = loaded.crons
-    head = "Jobs tick here" if verdict.may_tick else "Jobs don't tick here"
-    lines = [Text(f"{head}: {verdict.why}", "green" if verdict.may_tick else "yellow")]
+    head, color = ("Jobs tick", "green") if verdict.may_tick else ("Jobs don't tick", "yellow")
+    lines = [Text(f"{head} in a server with this environment: {verdict.why}", color)]
     for job in crons.registry.jobs():
         schedule = job.options.schedule
         line = "" if schedule.every is not None else f"  {schedule.line}  {schedule.timezone}"
@@ -90,14 +102,14 @@ def _shown(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -
         lines.append(Text(f"  {in_words(schedule)}"))
         lines.append(Text(f"  {job.where}", "dim"))
         if not _runs_here(crons, job):
-            lines.append(Text(f"  doesn't run here: {_reason(job.options)}", "yellow"))
+            lines.append(Text(f"  doesn't run there: {_reason(job.options)}", "yellow"))
         lines += [Text(f"  {tick_in_words(tick, schedule.timezone)}") for tick in found[job.name]]
     for leader in crons.engine.leaders.all():
         ttl = f"  leader, ttl {leader.options.election.ttl / 1000:g} s"
         lines.append(Text("\n").append(leader.name, "bold").append(ttl))
         lines.append(Text(f"  {leader.where}", "dim"))
         if not crons.engine.leaders.stands_here(leader):
-            lines.append(Text(f"  doesn't stand here: {_reason(leader.options)}", "yellow"))
+            lines.append(Text(f"  doesn't stand there: {_reason(leader.options)}", "yellow"))
     for forgotten in loaded.unclaimed:
         lines.append(Text("\n").append(forgotten.name, "bold"))
         lines.append(Text(f"  {forgotten.where}", "dim"))
@@ -111,3 +123,124 @@ def _reason(options: JobOptions | LeaderOptions) -> str:
 
 def _runs_here(crons: FireCron, job: Job) -> bool:
     return not job.options.disabled and crons.registry.runs_here(job)
+
+
+# --- next
+
+# Wide enough to explain a repeated hour of which only one pass is shown.
+_AROUND = timedelta(hours=3)
+_APP = re.compile(r"[\w.]+:[\w.]+")
+Line = Annotated[
+    str | None,
+    typer.Argument(
+        metavar='"LINE"|APP',
+        help="A cron line: five fields, six with seconds first, or a word such as @hourly. Or module:object and NAME.",
+    ),
+]
+JobName = Annotated[str | None, typer.Argument(metavar="NAME", help="The job of APP whose ticks to list.")]
+Zone = Annotated[
+    str | None, typer.Option("--timezone", "-z", help="Time zone of LINE, such as Europe/Berlin; UTC unless given.")
+]
+Number = Annotated[int, typer.Option("-n", min=1, max=1000, help="Number of ticks.")]
+After = Annotated[
+    str | None,
+    typer.Option("--after", metavar="ISO", help="List the ticks after this instant, not after now."),
+]
+
+
+def next_ticks(
+    line: Line = None,
+    name: JobName = None,
+    timezone: Zone = None,
+    every: Every = None,
+    starting: Starting = None,
+    number: Number = 5,
+    after: After = None,
+    as_json: Json = False,
+) -> None:
+    """List the next ticks of a cron line or of a job.
+
+    The first line says what the schedule means. Each tick is shown in the schedule's time zone and in UTC. For a night
+    when the clocks change, the ticks are explained. Reads no database.
+    """
+    output = Output(as_json=as_json)
+    with answering(output):
+        if name is None or line is None:
+            schedule = _schedule(line, timezone, every, starting)
+        elif every is not None or starting is not None:
+            raise Failure(f"--every and --starting are not for a job: {name} has its own schedule", Exit.USAGE)
+        else:
+            schedule = _schedule_of(line, name, timezone)
+        start = datetime.now(UTC) if after is None else given_instant("--after", after, schedule.timezone)
+        ticks = ticks_after(schedule, start, number)
+        nights = list(special_nights(schedule, start - _AROUND, ticks[-1] + _AROUND))
+        for warning in schedule.warnings:
+            output.say(f"firecron: {warning}")
+        output.give(_ticks_value(schedule, ticks, nights), _ticks_shown(schedule, ticks, nights))
+
+
+def _schedule(line: str | None, timezone: str | None, every: float | None, starting: str | None) -> Schedule:
+    if line is not None and _APP.fullmatch(line):
+        names = ", ".join(job.name for job in load_crons(line).registry.jobs())
+        raise Failure(f"{line} is an application: name one of its jobs as well: {names}", Exit.USAGE)
+    if line is None and every is None:
+        raise Failure("there is nothing to list: give a cron line, --every SECONDS, or APP NAME", Exit.USAGE)
+    return given_schedule(line, timezone, every, starting)
+
+
+def _schedule_of(app: str, name: str, timezone: str | None) -> Schedule:
+    if timezone is not None:
+        raise Failure(f"--timezone {timezone} is only for a cron line: {name} has its own time zone", Exit.USAGE)
+    return load_crons(app).registry.get(name).options.schedule
+
+
+def _ticks_value(schedule: Schedule, ticks: list[datetime], nights: list[Change]) -> object:
+    return {
+        **schedule_value(schedule),
+        "ticks": [tick_value(tick, schedule.timezone) for tick in ticks],
+        "changes": [
+            {
+                "at": in_utc(night.at),
+                "kind": night.kind,
+                "times": [time.isoformat() for time in night.times],
+                "said": night.said,
+            }
+            for night in nights
+        ],
+        "warnings": list(schedule.warnings),
+    }
+
+
+def _ticks_shown(schedule: Schedule, ticks: list[datetime], nights: list[Change]) -> Text:
+    lines = [Text(in_words(schedule), "bold")]
+    lines += [Text(tick_in_words(tick, schedule.timezone)) for tick in ticks]
+    return Text("\n").join([*lines, *(Text(night.said, "yellow") for night in nights)])
+
+
+# --- the ticks of both
+
+
+def ticks_after(schedule: Schedule, start: datetime, number: int) -> list[datetime]:
+    """Return the first `number` ticks after `start`, in UTC."""
+    ticks: list[datetime] = []
+    for _ in range(number):
+        start = schedule.after(start)
+        ticks.append(start)
+    return ticks
+
+
+def schedule_value(schedule: Schedule) -> dict[str, object]:
+    """Return what a schedule is and means, as JSON for programs."""
+    return {**schedule_fields(schedule), "words": in_words(schedule)}
+
+
+def tick_in_words(tick: datetime, timezone: str) -> str:
+    """Return a tick in its time zone and in UTC: `Wed 2026-11-18 10:00:00 +01:00   2026-11-18T09:00:00Z`."""
+    local = tick.astimezone(ZoneInfo(timezone))
+    offset = local.isoformat()[19:]
+    return f"{local:%a %Y-%m-%d %H:%M:%S} {offset}   {in_utc(tick)}"
+
+
+def tick_value(tick: datetime, timezone: str) -> dict[str, object]:
+    """Return a tick in its time zone and in UTC, as JSON for programs."""
+    return {"local": tick.astimezone(ZoneInfo(timezone)).isoformat(), "utc": in_utc(tick)}

@@ -7,12 +7,10 @@ from datetime import datetime
 import typer
 from rich.text import Text
 
-from firecron.cli.changes import Changes
-from firecron.cli.lock_lines import lock_lines, rank
-from firecron.cli.naming import database_of, remark_on
-from firecron.cli.options import Interval, Json, OnlyName, Watch
+from firecron.cli.lines import lock_lines, rank
+from firecron.cli.options import Interval, Json, OnlyName, Watch, check_known, database_of
 from firecron.cli.output import Output, answering
-from firecron.cli.watching import watch
+from firecron.cli.watching import Changes, give
 from firecron.lock.service import LockService
 from firecron.ops.operator import Operator, SeenAll
 from firecron.ops.views import LockView
@@ -31,16 +29,13 @@ def locks(name: OnlyName = None, watching: Watch = False, interval: Interval = 2
     with answering(output):
         service = LockService()
         operator = Operator(service)
-        view = LocksView(operator, output, name)
-        if watching:
-            path = service.paths.locks if name is None else service.paths.lock(name)
-            with Changes(service, path).followed() as changes:
-                watch(output, view, interval, changes, changes.are_told)
-        else:
-            seen = view.look()
-            output.give(view.value(seen), view.show(seen))
+        changes = Changes(service, service.paths.locks if name is None else service.paths.lock(name))
+
+        def check(seen: SeenAll) -> None:
             if name is not None and seen.views[0].state == "absent":
-                remark_on(output, operator, name)
+                check_known(operator, name)
+
+        give(output, LocksView(operator, output, name), changes, interval, watching=watching, check=check)
 
 
 class LocksView:
@@ -69,7 +64,7 @@ class LocksView:
         return _news(last, seen) if last is not None or seen.views else [self._nothing]
 
     def value(self, seen: SeenAll) -> object:
-        return _value(seen)
+        return {"locks": [view.to_json() for view in seen.views]}
 
     def essence(self, seen: SeenAll) -> object:
         return seen.views
@@ -100,7 +95,3 @@ def _news(last: SeenAll | None, found: SeenAll) -> list[Text]:
     gone = [Text(f"{name}: its node is gone, so it is free") for name in before if name not in after]
     at = f"{datetime.now().astimezone():%H:%M:%S} "
     return [Text(at).append(line) for line in (*changed, *gone)]
-
-
-def _value(seen: SeenAll) -> object:
-    return {"locks": [view.to_json() for view in seen.views]}

@@ -1,21 +1,43 @@
-"""`firecron pause`, `resume`, `cancel` and `unlock`: an operator changes a lock by hand."""
+"""What an operator does by hand: `firecron pause`, `resume`, `cancel`, `unlock` and `forget`.
+
+`forget` takes jobs out of the catalogue, for good; the others change one lock. Each change leaves an act. `firecron
+acts` shows these: what operators have done, who, when and why.
+"""
 
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Collection, Iterable
 from datetime import datetime
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from firecron.cli.lock_lines import lock_lines
-from firecron.cli.naming import close_to, database_of, remark_on
-from firecron.cli.options import Json, Name, Until, Why, Yes, check_why
-from firecron.cli.output import Exit, Failure, Output, answering
-from firecron.cli.reporting import tell_events
-from firecron.cli.until import parse_until
+from firecron.base.instants import to_text
+from firecron.base.names import check_name
+from firecron.base.texts import plain
+from firecron.cli.lines import clock_time, lock_lines
+from firecron.cli.options import (
+    Json,
+    Name,
+    OnlyName,
+    Until,
+    Why,
+    Yes,
+    check_known,
+    check_why,
+    database_of,
+    no_such,
+    parse_until,
+)
+from firecron.cli.output import Exit, Failure, Output, answering, tell_events
+from firecron.cron.schedule import schedule_fields
+from firecron.jobs.catalogue import Declared
 from firecron.lock.service import LockService
-from firecron.ops.operator import Operator, Seen
+from firecron.lock.trail import Act
+from firecron.ops.operator import Catalogue, Operator, Seen, SeenEntry
 
 
 def add_to(app: typer.Typer) -> None:
@@ -23,6 +45,11 @@ def add_to(app: typer.Typer) -> None:
     app.command("resume", epilog="Example: firecron resume send-daily-digest")(resume)
     app.command("cancel", epilog="Example: firecron cancel nightly-import --why 'wrong input file'")(cancel)
     app.command("unlock", epilog="Example: firecron unlock nightly-import")(unlock)
+    app.command("acts", epilog="Example: firecron acts send-daily-digest")(acts)
+    app.command("forget", epilog="Example: firecron forget old-report")(forget)
+
+
+# --- a lock
 
 
 def pause(name: Name, why: Why = None, until: Until = None, yes: Yes = False, as_json: Json = False) -> None:
@@ -34,13 +61,9 @@ def pause(name: Name, why: Why = None, until: Until = None, yes: Yes = False, as
     output = Output(as_json=as_json)
     with answering(output):
         operator, seen = _look(output, name, why)
-        _check_usable(seen)
-        if seen.view.state == "absent" and not yes and not operator.is_declared(name):
-            raise Failure(
-                f"{name} was not paused: there is no such lock or job in {database_of(operator.settings)}"
-                f"{close_to(operator, name) or '.'} To pause a name before its first use, give --yes",
-                Exit.USAGE,
-            )
+        _check_readable(seen)
+        if seen.view.state == "absent" and not yes:
+            check_known(operator, name, "; to pause a name before its first use, give --yes")
         if seen.view.is_paused and seen.view.paused_until is None and why is None and until is None:
             _answer(output, operator, name, "it is paused already: nothing was changed", changed=False)
             return
@@ -56,9 +79,9 @@ def resume(name: Name, why: Why = None, as_json: Json = False) -> None:
     output = Output(as_json=as_json)
     with answering(output):
         operator, seen = _look(output, name, why)
-        _check_usable(seen)
+        _check_readable(seen)
         if seen.view.state == "absent":
-            remark_on(output, operator, name)
+            check_known(operator, name)
         if not seen.view.has_pause:
             _answer(output, operator, name, "it was not paused: nothing was changed", changed=False)
             return
@@ -76,11 +99,11 @@ def cancel(name: Name, why: Why = None, as_json: Json = False) -> None:
     output = Output(as_json=as_json)
     with answering(output):
         operator, seen = _look(output, name, why)
-        _check_readable(seen, "can't be cancelled")
+        _check_readable(seen, "can't be cancelled", "free it")
         problem = seen.view.why_not_cancelled
         if problem is not None:
             if seen.view.state == "absent":
-                remark_on(output, operator, name)
+                check_known(operator, name)
             raise Failure(f"{name} was not cancelled: {problem}")
         if seen.view.is_cancelled:
             _answer(output, operator, name, "it is cancelled already: nothing was changed", changed=False)
@@ -101,10 +124,10 @@ def unlock(name: Name, why: Why = None, yes: Yes = False, as_json: Json = False)
     output = Output(as_json=as_json)
     with answering(output):
         operator, seen = _look(output, name, why)
-        _check_readable(seen, "can't be unlocked")
+        _check_readable(seen, "can't be unlocked", "free it")
         if not seen.view.is_taken:
             if seen.view.state == "absent":
-                remark_on(output, operator, name)
+                check_known(operator, name)
             _answer(output, operator, name, "it is free already: nothing was changed", changed=False)
             return
         if not yes:
@@ -115,18 +138,23 @@ def unlock(name: Name, why: Why = None, yes: Yes = False, as_json: Json = False)
 
 
 def _look(output: Output, name: str, why: str | None) -> tuple[Operator, Seen]:
-    """Return the operator, and the lock as it is now. Raise Failure for a reason that is too long."""
-    check_why(why)
-    locks = LockService()
-    tell_events(locks.events, output, frozenset())
-    operator = Operator(locks)
+    """Return the operator, and the lock as it is now."""
+    operator = Operator(_open(output, why))
     return operator, operator.look(name)
 
 
-def _check_readable(seen: Seen, what: str) -> None:
-    if seen.view.state == "malformed":
-        view = seen.view
-        said = f"{view.name} {what}, because its node is malformed: {view.problem}. To free it, {view.remedy}"
+def _open(output: Output, why: str | None) -> LockService:
+    """Return the locks of the database. Raise Failure for a reason that is too long."""
+    check_why(why)
+    locks = LockService()
+    tell_events(locks.events, output, frozenset())
+    return locks
+
+
+def _check_readable(seen: Seen, what: str = "was not changed", to: str = "make it usable again") -> None:
+    view = seen.view
+    if view.state == "malformed":
+        said = f"{view.name} {what}, because its node is malformed: {view.problem}. To {to}, {view.remedy}"
         raise Failure(said, Exit.REFUSED)
 
 
@@ -147,16 +175,6 @@ def _ask(output: Output, seen: Seen) -> None:
         raise Failure("nothing was changed")
 
 
-def _check_usable(seen: Seen) -> None:
-    if seen.view.state == "malformed":
-        view = seen.view
-        raise Failure(
-            f"{view.name} was not changed, because its node is malformed: {view.problem}. To make it usable again, "
-            f"{view.remedy}",
-            Exit.REFUSED,
-        )
-
-
 def _until(text: str, now: int) -> datetime:
     try:
         return parse_until(text, now)
@@ -168,3 +186,118 @@ def _answer(output: Output, operator: Operator, name: str, said: str, *, changed
     seen = operator.look(name)
     text = Text("\n").join([Text(f"{name}: {said}"), *lock_lines(seen.view, seen.now)])
     output.give({"changed": changed, "lock": seen.view.to_json()}, text)
+
+
+# --- what operators have done
+
+
+def acts(name: OnlyName = None, as_json: Json = False) -> None:
+    """Show what operators have done: who, when and why.
+
+    Pauses, unlocks, cancels, runs by hand and the like; the newest act is last. The newest 50 acts on all names are
+    kept. Who acted at a command line is a claim of that machine. What was typed into the Firebase console is not here.
+    """
+    output = Output(as_json=as_json)
+    with answering(output):
+        locks = LockService()
+        operator = Operator(locks)
+        found = operator.acts(None if name is None else check_name(name))
+        if name is not None and not found and operator.look(name).view.state == "absent":
+            check_known(operator, name)
+        output.give({"acts": [act.to_json() for act in found]}, _acts_shown(found, name, locks))
+
+
+def _acts_shown(found: tuple[Act, ...], name: str | None, locks: LockService) -> Text:
+    if not found:
+        on = "" if name is None else f" on {name}"
+        return Text(f"There is no act{on} in {database_of(locks.settings)}.", "dim")
+    now = round(time.time() * 1000)
+    return Text("\n").join(_act_line(act, now) for act in found)
+
+
+def _act_line(act: Act, now: int) -> Text:
+    at = "at an unknown time" if act.at is None else clock_time(act.at, now)
+    line = Text(f"{at}  ").append(f"{act.act or '?'} {act.name or '?'}", "bold").append(f" by {act.who or '?'}")
+    return line if act.why is None else line.append(f": {act.why}")
+
+
+# --- the catalogue
+
+Names = Annotated[list[str], typer.Argument(metavar="NAME", help="Names of the jobs.")]
+Force = Annotated[bool, typer.Option("--force", help="Also forget jobs that a live program runs.")]
+
+
+def forget(names: Names, force: Force = False, why: Why = None, as_json: Json = False) -> None:
+    """Take jobs out of the catalogue that no program has any more.
+
+    Their locks and their histories stay, so a job that comes back goes on where it was. A job that a live program runs
+    is not forgotten, because the program would declare it again: give --force to remove its entry nevertheless. Does
+    nothing to an entry that changes meanwhile.
+    """
+    output = Output(as_json=as_json)
+    with answering(output):
+        locks = _open(output, why)
+        catalogue, operator = Catalogue(locks), Operator(locks)
+        found = catalogue.look(_keys(catalogue.names(), names, database_of(locks.settings)))
+        for seen in found:
+            _check_dead(seen, force=force)
+        forgotten: list[SeenEntry] = []
+        for seen in found:
+            if not catalogue.forget(seen):
+                done = f"{', '.join(plain(one.name) for one in forgotten)} forgotten, but " if forgotten else ""
+                said = f"{plain(seen.name)} changed meanwhile, so it was not forgotten: run the command again"
+                raise Failure(f"{done}{said}")
+            forgotten.append(seen)
+            operator.record("forget", seen.name, why)
+        output.give(
+            {"forgotten": [_forgotten_value(seen) for seen in forgotten]},
+            Text("\n").join(map(_forgotten_shown, forgotten)),
+        )
+
+
+def _keys(there: Collection[str], names: Iterable[str], database: str) -> list[str]:
+    """Return the keys of the catalogue that these names mean: each as it is, or as the status prints it."""
+    printed = {plain(key): key for key in there} | {key: key for key in there}
+    for name in names:
+        if name not in printed:
+            raise no_such(f"job {{}} in the catalogue of {database}, so nothing was forgotten", name, there)
+    return [printed[name] for name in names]
+
+
+def _check_dead(seen: SeenEntry, *, force: bool) -> None:
+    if seen.live and not force:
+        who = next((group for group in seen.live if group.jobs is not None), seen.live[0])
+        if who.jobs is None:
+            runs = "a live program that doesn't say what it runs may have it"
+        else:
+            runs = f"{plain(who.service or 'a program')} runs it"
+        raise Failure(
+            f"nothing was forgotten: {plain(seen.name)} is live, {runs}, and would declare it again. Take it out of "
+            "the program first, or give --force"
+        )
+
+
+def _forgotten_value(seen: SeenEntry) -> dict[str, object]:
+    """Return what was forgotten: it always has every field, null if the entry could not be read."""
+    job = seen.declared
+    return {
+        "name": plain(seen.name),
+        **schedule_fields(None if job is None else job.schedule),
+        "service": None if job is None else plain(job.service),
+        "revision": None if job is None or job.revision is None else plain(job.revision),
+        "where": None if job is None else plain(job.where),
+        "declared": None if job is None or job.declared_at is None else to_text(job.declared_at),
+        "live": bool(seen.live),
+    }
+
+
+def _forgotten_shown(seen: SeenEntry) -> Text:
+    what = "its entry could not be read" if seen.declared is None else _in_words(seen.declared)
+    return Text(f"{plain(seen.name)}: forgotten\n  {what}\n  its lock and its history stay")
+
+
+def _in_words(job: Declared) -> str:
+    by = " / ".join(plain(part) for part in (job.service, job.revision) if part) or "nobody with its role"
+    at = "" if job.declared_at is None else f" at {to_text(job.declared_at)}"
+    where = f" ({plain(job.where)})" if job.where else ""
+    return f"{job.schedule}, declared by {by}{at}{where}"

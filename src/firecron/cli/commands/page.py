@@ -1,6 +1,6 @@
 """`firecron page`: serve the page alone, from what the database knows of the jobs.
 
-Nothing ticks here. On loopback the page asks for no password, because whoever reaches it can run this command as well.
+Nothing ticks here. On loopback the page asks for no password, because its visitor can run this command as well.
 There it answers to no other Host, so that no site that a browser has open can reach it by a name of its own. On another
 address it needs a password, or Identity-Aware Proxy in front of it.
 """
@@ -18,19 +18,17 @@ import typer
 
 import firecron.logging
 from firecron.cli.loading import load_crons
-from firecron.cli.naming import database_of
-from firecron.cli.options import OnlyAppPath
+from firecron.cli.options import OnlyAppPath, database_of
 from firecron.cli.output import Exit, Failure, Output, answering
-from firecron.cli.process.signals import Signals
+from firecron.cli.process.signals import Signals, ending_at_second
 from firecron.errors import ConfigurationError
 from firecron.lock.service import LockService
-from firecron.ops.acts import claimed_user
-from firecron.page.asgi import StatusApp
-from firecron.page.gates import Gate, OwnGate, choose_gate
-from firecron.page.making import make_page
-from firecron.page.safety import LOOPBACK
-from firecron.page.visitor import Access
+from firecron.ops.views import claimed_user
+from firecron.page.access import Gate, OwnGate, choose_gate
+from firecron.page.apps import make_page
+from firecron.page.messages import LOOPBACK, Access
 from firecron.settings import PAGE_PASSWORD
+from firecron.web.doors import AsgiApp
 
 if TYPE_CHECKING:
     import uvicorn
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
 HELP = """Serve the page: all jobs in a browser, live, with buttons.
 
 It shows what the database knows, and needs no APP. With APP it can also run that application's jobs; they don't tick
-here. Ends at Ctrl-C or SIGTERM, after the runs that it has begun.
+here. Ends at Ctrl-C or SIGTERM, after the runs that it has begun. A second signal ends it at once.
 
 On loopback it asks for no password. Another address needs a password or Identity-Aware Proxy. Give the password by
 FIRECRON_PAGE_PASSWORD, because others on this machine can see a command's arguments.
@@ -91,7 +89,7 @@ def _page(
                 Exit.USAGE,
             )
         # Signals come first: a signal may arrive at any time.
-        with Signals() as signals:
+        with Signals() as signals, signals.going_to(ending_at_second()):
             crons = None if app is None else load_crons(app)
             locks = LockService() if crons is None else crons.locks
             if not logging.getLogger("firecron").hasHandlers():
@@ -108,7 +106,7 @@ def _page(
                 read_only=read_only,
                 is_local=not is_closed,
             )
-            page = StatusApp(desk, live, locks.settings.workers)
+            page = AsgiApp(desk, locks.settings.workers, streams=live)
             with _listening(host, port) as listening:
                 shown = f"http://{_in_url(host)}:{listening.getsockname()[1]}/"
                 output.say(f"{shown} shows the jobs of {database_of(locks.settings)}; press Ctrl-C to end")
@@ -122,7 +120,7 @@ def _basic(user: str, password: str, locks: LockService) -> Gate:
         raise Failure(f"{error}: give them by --user and {PAGE_PASSWORD}", Exit.USAGE) from None
 
 
-def _serve(page: StatusApp, listening: socket.socket, signals: Signals, crons: FireCron | None) -> None:
+def _serve(page: AsgiApp, listening: socket.socket, signals: Signals, crons: FireCron | None) -> None:
     """Serve until a signal arrives, or the server fails."""
     server = _server(page)
     failed: list[BaseException] = []
@@ -147,7 +145,7 @@ def _serve(page: StatusApp, listening: socket.socket, signals: Signals, crons: F
         raise Failure(f"the page could not be served: {failed[0]!r}")
 
 
-def _server(page: StatusApp) -> uvicorn.Server:
+def _server(page: AsgiApp) -> uvicorn.Server:
     try:
         import uvicorn
     except ModuleNotFoundError as error:

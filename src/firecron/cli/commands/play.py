@@ -29,7 +29,10 @@ Port = Annotated[
         "--port", min=0, max=65535, help="Port to listen on, 0 for any free one. [default: 9000; 0 with COMMAND]"
     ),
 ]
-Rules = Annotated[Path | None, typer.Option("--rules", metavar="FILE", help="Security rules for every database.")]
+Rules = Annotated[
+    Path | None,
+    typer.Option("--rules", metavar="FILE", help="Security rules for every database; changes of FILE count."),
+]
 Import = Annotated[Path | None, typer.Option("--import", metavar="FILE", help="JSON data to start with.")]
 Export = Annotated[
     Path | None, typer.Option("--export-on-exit", metavar="FILE", help="File to write the data to at the end.")
@@ -94,12 +97,12 @@ def _serve_command(
     with Signals() as signals:
         try:
             from rtdb_emulator import Emulator
-            from rtdb_emulator.session import load, save
+            from rtdb_emulator.session import following, load, save
 
             made = Emulator(host, port, rules, project=project)
             if imported is not None:
                 load(made, project, imported)
-            with made:
+            with made, following(made, rules):
                 code = _run(command, made.host, signals)
             if export is not None:
                 save(made, project, export)

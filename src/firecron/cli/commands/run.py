@@ -1,42 +1,59 @@
-"""`firecron run`: run a job once, by hand, under its lock, even where the production guard keeps it from ticking.
+"""`firecron run`: run a job once, by hand. `firecron work`: run all jobs at their ticks, until a signal comes.
 
-The job runs on a thread, so that the main thread can react to signals. At the first signal the job is asked to stop,
-has the shutdown grace for that, and is recorded as interrupted. At a second signal the command ends without waiting:
-the job's lock frees itself when it expires.
+`run` makes the run under the job's lock, even where the production guard keeps the job from ticking. The job runs on a
+thread, so that the main thread can react to signals. At the first signal the job is asked to stop, has the shutdown
+grace for that, and is recorded as interrupted. At a second signal the command ends without waiting: the job's lock
+frees itself when it expires.
+
+`work` is the program of a process that has nothing else to do. It starts the FireCron of an application, and waits on
+the main thread. After the first signal it stops as any server does: runs are asked to end, have the shutdown grace for
+that, and release their locks. The signal is noted from the very beginning, so it also ends a command that is still
+importing its application, and the first process of a container, which signals don't end by default. A second signal
+ends the command at once, also there and meanwhile. Where the production guard is shut, nothing ticks, but the command
+waits all the same: a worker of a staging environment is deployed like the one in production, and must not end there at
+once.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import traceback
 from collections.abc import Set
 from contextlib import ExitStack, redirect_stdout
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-import firecron
+import firecron.logging
 from firecron.app import FireCron
 from firecron.base.events import Event
 from firecron.base.instants import to_datetime, to_text
-from firecron.base.redaction import described, redacted
+from firecron.base.texts import described, plain, redacted
+from firecron.cli.lines import took
 from firecron.cli.loading import load_crons
 from firecron.cli.options import AppPath, Json, Name, Why, check_why
-from firecron.cli.output import Exit, Failure, Output, answering
+from firecron.cli.output import Exit, Failure, Logged, Output, answering, code_of_refusal, tell_events
 from firecron.cli.process.signals import Signals, ending_at_second
-from firecron.cli.reporting import Logged, code_of_refusal, tell_events
-from firecron.cli.words import took
 from firecron.cron.ticks import is_tick, newest_tick
 from firecron.errors import Stopping
 from firecron.jobs.job import Job
-from firecron.jobs.result import Result
+from firecron.jobs.registry import Result
 from firecron.ops.operator import Operator
-from firecron.ops.views import plain
 
-HELP = """Run the job NAME of APP once, now, under its lock.
+
+def add_to(app: typer.Typer) -> None:
+    app.command("run", help=RUN_HELP, epilog="Example: firecron run myservice.main:crons send-daily-digest --slot now")(
+        _run
+    )
+    app.command("work", help=WORK_HELP, epilog="Example: firecron work myservice.main:crons")(_work)
+
+
+# --- run
+
+RUN_HELP = """Run the job NAME of APP once, now, under its lock.
 
 The command waits for the end of the run. A run by hand claims no tick, unless --slot names one. --resume runs a tick
 again that has not succeeded: what its steps have recorded is not done again. A run by hand that dies leaves no entry in
@@ -51,18 +68,9 @@ Exit codes:
   130  Ctrl-C interrupted the run
   143  SIGTERM interrupted the run
 """
-
-_PACKAGE = Path(firecron.__file__).parent
 _OUTCOMES = ("succeeded", "failed", "lost", "interrupted", "cancelled")
 _REFUSALS = {"lock.refused", "lock.unavailable"}
 _SAID_OTHERWISE = {*_REFUSALS, *(f"run.{outcome}" for outcome in _OUTCOMES)}
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("run", help=HELP, epilog="Example: firecron run myservice.main:crons send-daily-digest --slot now")(
-        _run
-    )
 
 
 def _run(
@@ -205,7 +213,7 @@ def _perform(
 
 
 def _show(output: Output, name: str, result: Result, duration: int | None, logged: Set[Logged]) -> None:
-    """Print the result; in short, if the application's log has printed the details on the terminal."""
+    """Print the result, but nothing that the application's log has printed on the terminal."""
     run, refusal = result.run, result.refusal
     key = None if run is None else run.idempotency_key
     value = {
@@ -224,8 +232,8 @@ def _show(output: Output, name: str, result: Result, duration: int | None, logge
     if result.error is not None and (f"run.{result.outcome}", key) not in logged:
         output.say(_traceback(result.error))
     if refusal is not None:
-        is_told = any(slug in _REFUSALS for slug, _ in logged)
-        output.give(value, f"{name} was not run: {refusal.reason}" if is_told else plain(refusal.message))
+        if output.as_json or not any(slug in _REFUSALS for slug, _ in logged):
+            output.give(value, plain(refusal.message))
         return
     said = f"{name} {result.outcome}" + ("" if duration is None else f" after {took(duration)}")
     if run is not None and run.slot is not None:
@@ -236,14 +244,8 @@ def _show(output: Output, name: str, result: Result, duration: int | None, logge
 
 
 def _traceback(error: BaseException) -> str:
-    """Return the error's traceback from the job's own code on, without the frames of firecron that called it.
-
-    It has no secrets: standard error may be a log.
-    """
-    frames = error.__traceback__
-    while frames is not None and _PACKAGE in Path(frames.tb_frame.f_code.co_filename).parents:
-        frames = frames.tb_next
-    return redacted("".join(traceback.format_exception(type(error), error, frames)).rstrip())
+    """Return the error's traceback without secrets: standard error may be a log."""
+    return redacted("".join(traceback.format_exception(error)).rstrip())
 
 
 def _code(result: Result, number: int | None, held_exit_code: int) -> int:
@@ -252,3 +254,28 @@ def _code(result: Result, number: int | None, held_exit_code: int) -> int:
     if result.outcome == "interrupted" and number is not None:
         return 128 + number
     return Exit.FINE if result.outcome == "succeeded" else Exit.FAILED
+
+
+# --- work
+
+WORK_HELP = """Run the jobs of APP at their ticks, until SIGTERM or Ctrl-C.
+
+It is for a process whose only task is to run jobs, such as a Cloud Run worker pool. After the signal, the runs have
+FIRECRON_SHUTDOWN_GRACE seconds to end, and the exit code is 0. A second signal ends the command at once. If APP doesn't
+configure logging, the command does: structured on Cloud Run, lines on standard error elsewhere.
+
+Jobs tick where RUNTIME_INSTANCE is production, or with FireCron(enabled=True). Elsewhere nothing ticks: the command
+says so, and waits.
+"""
+
+
+def _work(app: AppPath) -> None:
+    # Signals come before the application: a signal may arrive at any time.
+    with answering(Output(as_json=False)), Signals() as signals, signals.going_to(ending_at_second()):
+        crons = load_crons(app)
+        if not logging.getLogger("firecron").hasHandlers():
+            firecron.logging.setup()
+        if signals.received is None:
+            crons.start()
+        signals.pause()
+        crons.stop()

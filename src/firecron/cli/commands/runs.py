@@ -9,48 +9,23 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from firecron.cli.changes import Changes
-from firecron.cli.last_runs import LastRunsView
-from firecron.cli.naming import database_of, remark_on
-from firecron.cli.options import Interval, Json, OnlyName, Watch
+from firecron.cli.lines import Paper, run_lines, step_lines, unfinished_line
+from firecron.cli.options import Interval, Json, OnlyName, Watch, check_known, database_of
 from firecron.cli.output import Exit, Failure, Output, answering
-from firecron.cli.run_lines import Paper, run_lines, unfinished_line
-from firecron.cli.step_lines import step_lines
-from firecron.cli.watching import View, watch
+from firecron.cli.watching import Changes, give
 from firecron.errors import Denied
 from firecron.lock.service import LockService
-from firecron.ops.operator import Operator
-from firecron.ops.step_views import TickSteps
-from firecron.ops.views import Unfinished, inspect_unfinished
+from firecron.ops.operator import LastRun, Operator, SeenLast
+from firecron.ops.views import TickSteps, Unfinished, inspect_unfinished
 from firecron.runs.entry import Entry
 
-T = TypeVar("T")
-
 Most = Annotated[int, typer.Option("-n", min=1, max=1000, help="Number of runs to show, the newest.")]
-
 Steps = Annotated[bool, typer.Option("--steps", help="List the steps of each run, without their results.")]
-
-_MISSPELT = "the name may be misspelt: firecron runs lists the jobs"
-
-
-@dataclass(frozen=True, slots=True)
-class SeenRuns:
-    """The history of a job, and the tick whose run isn't in it yet, as its lock tells.
-
-    `steps` are those of the ticks that are shown; None if they were not asked for. `denied` says why the lock couldn't
-    be read.
-    """
-
-    runs: tuple[Entry, ...]
-    unfinished: Unfinished | None
-    has_lock: bool
-    denied: str | None = None
-    steps: tuple[TickSteps, ...] | None = None
 
 
 def add_to(app: typer.Typer) -> None:
@@ -78,24 +53,37 @@ def runs(
         if name is None and with_steps:
             raise Failure("--steps needs the NAME of a job", Exit.USAGE)
         if name is None:
-            _give(output, LastRunsView(operator, output), Changes(service, paths.locks, paths.runs), watching, interval)
+            every_job = Changes(service, paths.locks, paths.runs)
+            give(output, LastRunsView(operator, output), every_job, interval, watching=watching)
             return
         changes = Changes(service, paths.lock(name), paths.runs_of(name))
         view = RunsView(operator, output, name, most, with_steps=with_steps)
-        seen = _give(output, view, changes, watching, interval)
-        if seen is not None and not seen.runs and not seen.has_lock:
-            remark_on(output, operator, name)
+
+        def check(seen: SeenRuns) -> None:
+            if not (seen.runs or seen.has_lock or seen.steps):
+                check_known(operator, name)
+
+        give(output, view, changes, interval, watching=watching, check=check)
 
 
-def _give(output: Output, view: View[T], changes: Changes, watching: bool, interval: float) -> T | None:
-    """Show the view once and return what was seen. When watching, show it until Ctrl-C and return None."""
-    if watching:
-        with changes.followed():
-            watch(output, view, interval, changes, changes.are_told)
-        return None
-    seen = view.look()
-    output.give(view.value(seen), view.show(seen))
-    return seen
+# --- one job
+
+_NONE_YET = "none of its ticks was claimed yet"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRuns:
+    """The history of a job, and the tick whose run isn't in it yet, as its lock shows.
+
+    `steps` are those of the ticks that are shown; None if they were not asked for. `denied` says why the lock couldn't
+    be read.
+    """
+
+    runs: tuple[Entry, ...]
+    unfinished: Unfinished | None
+    has_lock: bool
+    denied: str | None = None
+    steps: tuple[TickSteps, ...] | None = None
 
 
 class RunsView:
@@ -150,7 +138,7 @@ def _look(operator: Operator, name: str) -> SeenRuns:
     try:
         lock = operator.look(name).view
     except Denied as error:
-        # A user who may only read gets no time from RTDB, but still gets the history.
+        # A user that may not read the locks still gets the history.
         return SeenRuns(operator.runs(name), None, has_lock=True, denied=str(error))
     found = operator.runs(name)
     return SeenRuns(found, inspect_unfinished(lock, found), has_lock=lock.state != "absent")
@@ -172,7 +160,7 @@ def _shown(output: Output, name: str, seen: SeenRuns, most: int, where: str) -> 
         *_new_steps((), seen.steps or ()),
     ]
     if not lines:
-        why = f"but its lock has a node: see firecron locks {name}" if seen.has_lock else _MISSPELT
+        why = f"but its lock has a node: see firecron locks {name}" if seen.has_lock else _NONE_YET
         lines = [Text(f"There is no run of {name} in {where} ({why}).")]
     if found:
         lines.append(_total(found, min(most, len(found))))
@@ -207,3 +195,66 @@ def _lines(output: Output, wanted: Sequence[Entry], among: Sequence[Entry]) -> l
 def _paper(output: Output) -> Paper:
     width = output.out.width if output.out.is_terminal else None
     return Paper(width, has_blocks=output.out.encoding.lower().startswith("utf"))
+
+
+# --- all jobs
+
+
+class LastRunsView:
+    """A view of the last run of every job."""
+
+    is_newest_last = False
+
+    def __init__(self, operator: Operator, output: Output) -> None:
+        self._operator = operator
+        self._output = output
+        self._nothing = Text(f"There is no run in {database_of(operator.settings)}.")
+
+    def look(self) -> SeenLast:
+        return self._operator.last_runs()
+
+    def show(self, seen: SeenLast) -> Text:
+        lines = _blocks(self._output, seen.jobs) or [self._nothing]
+        if seen.denied is not None:
+            lines.append(Text(f"It is not known which runs are under way: {seen.denied}", "dim"))
+        return Text("\n").join(lines)
+
+    def lines(self, last: SeenLast | None, seen: SeenLast) -> list[Text]:
+        if last is None:
+            return [self.show(seen)]
+        return _blocks(self._output, [job for job in seen.jobs if job not in last.jobs])
+
+    def value(self, seen: SeenLast) -> object:
+        return {
+            "jobs": [
+                {
+                    "name": job.name,
+                    "last": None if job.run is None else job.run.to_json(),
+                    "unfinished": None if job.unfinished is None else job.unfinished.to_json(),
+                }
+                for job in seen.jobs
+            ]
+        }
+
+    def essence(self, seen: SeenLast) -> object:
+        return seen.jobs
+
+
+def _blocks(output: Output, jobs: Sequence[LastRun]) -> list[Text]:
+    """Return a block of text per job: on a terminal, its name above its lines; elsewhere, its name before each line."""
+    is_terminal = output.out.is_terminal
+    paper = Paper(output.out.width - 2 if is_terminal else None, has_bars=False)
+    today = datetime.now().astimezone()
+    runs = [job.run for job in jobs if job.run is not None]
+    shown = iter(run_lines(runs, (), today, paper))
+    blocks: list[Text] = []
+    for job in jobs:
+        lines = [next(shown)] if job.run is not None else []
+        lines += [unfinished_line(job.unfinished, today, paper)] if job.unfinished is not None else []
+        lines = lines or [Text("no run is recorded", "dim")]
+        if is_terminal:
+            parts = [part for line in lines for part in line.split("\n")]
+            blocks.append(Text("\n  ").join([Text(job.name, "bold"), *parts]))
+        else:
+            blocks += [Text(f"{job.name}: ").append(line) for line in lines]
+    return blocks

@@ -1,30 +1,40 @@
 """`firecron status`: all jobs at a glance. `firecron check`: whether somebody has to be told of one of them.
 
-Both read the catalogue, so they need no program of the jobs.
+Both read the catalogue, so they need no program of the jobs. On a terminal the status is a row for each job, and below
+it what its schedule means and what is to be done; elsewhere it is a line for each job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Annotated, TypeAlias
 
 import typer
+from rich.cells import cell_len
+from rich.console import Console
 from rich.text import Text
 
-from firecron.base.instants import to_text
-from firecron.cli.changes import Changes
-from firecron.cli.naming import database_of, did_you_mean
-from firecron.cli.options import Interval, Json, Watch
+from firecron.base.instants import to_milliseconds, to_text
+from firecron.base.texts import plain
+from firecron.cli.lines import RUN_STYLES, distance, took
+from firecron.cli.options import Interval, Json, Watch, database_of, no_such
 from firecron.cli.output import Exit, Failure, Output, answering
-from firecron.cli.status_lines import finding, rank, row_line, table, total
-from firecron.cli.watching import watch
+from firecron.cli.watching import Changes, give
+from firecron.cron.words import in_words
 from firecron.lock.service import LockService
-from firecron.ops.status import SeenJobs, Status
+from firecron.ops.health import JobVerdict, VerdictWord, split_names
+from firecron.ops.status import Nodes, Report, Row, SeenJobs, Status
+from firecron.runs.entry import Entry
 from firecron.settings import Settings
 
 Jobs: TypeAlias = Annotated[
     list[str] | None, typer.Argument(metavar="JOB", help="Names of jobs; all jobs unless given.")
+]
+Expect: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--expect", metavar="NAME", help="Jobs that have to be there: one, or several with commas."),
 ]
 
 
@@ -42,35 +52,42 @@ def status(jobs: Jobs = None, watching: Watch = False, interval: Interval = 2.0,
     output = Output(as_json=as_json)
     with answering(output):
         service = LockService()
-        view = StatusView(service, output, jobs or ())
-        if watching:
-            with Changes(service, service.paths.locks, service.paths.jobs).followed() as changes:
-                watch(output, view, interval, changes, changes.are_told)
-        else:
-            seen = view.look()
-            output.give(view.value(seen), view.show(seen))
+        changes = Changes(service, service.paths.locks, service.paths.jobs)
+        give(output, StatusView(service, output, jobs or ()), changes, interval, watching=watching)
 
 
-def check(jobs: Jobs = None, as_json: Json = False) -> None:
+def check(jobs: Jobs = None, expect: Expect = None, as_json: Json = False) -> None:
     """Say which jobs are unattended, stuck, late or failing.
 
-    A line for each. Exits with 1 if there is one, with 69 if the database can't be reached. Also prints warnings, such
-    as a pause of more than a day, which don't count. For scripts and monitoring: it reads three nodes, and no history.
+    A line for each. Exits with 1 if there is one, or no job at all, with 69 if the database can't be reached. Also
+    prints warnings, such as a pause of more than a day, which don't count. For scripts and monitoring: it reads three
+    nodes, and no history.
     """
     output = Output(as_json=as_json)
     with answering(output):
+        expected = split_names(expect or ())
+        if expect and not expected:
+            raise Failure("--expect names no job: give names, as --expect digest,import", Exit.USAGE)
         service = LockService()
-        rows = _look(Status(service), service.settings, jobs or ()).rows
-        found = [row.verdict for row in sorted(rows, key=rank) if row.verdict.is_alarm or row.verdict.is_warning]
-        is_alarm = any(verdict.is_alarm for verdict in found)
+        status = Status(service)
+        nodes = status.read()
+        _check_names(nodes, service.settings, jobs or ())
+        # Of a job that is named, that it was taken out is no good news.
+        named = [*(jobs or ()), *expected]
+        report = Report(tuple(status.verdicts(nodes))).expecting(named)
+        if jobs:
+            shown = set(map(plain, named))
+            report = Report(tuple(verdict for verdict in report.verdicts if verdict.job in shown))
+        verdicts = sorted(report.verdicts, key=rank)
+        found = [verdict for verdict in verdicts if verdict.is_alarm or verdict.is_warning]
         value = {
-            "status": "failing" if is_alarm else "ok",
+            "status": report.status,
             "jobs": [{**verdict.to_json(), "warning": verdict.is_warning} for verdict in found],
         }
         lines = [finding(verdict) for verdict in found]
-        summary = total(rows) if rows else _nothing(service.settings)
-        output.give(value, Text("\n").join(lines or [summary]))
-        if is_alarm:
+        lines += [_nothing(service.settings, verdicts)] if report.status == "unknown" else []
+        output.give(value, Text("\n").join(lines or [total(verdicts)]))
+        if report.status != "ok":
             raise SystemExit(Exit.FAILED)
 
 
@@ -95,8 +112,9 @@ class StatusView:
         if not seen.rows:
             return _nothing(self._settings)
         if not self._output.out.is_terminal:
-            return Text("\n").join(row_line(row, seen.now) for row in sorted(seen.rows, key=rank))
-        return Text("\n").join([*table(seen.rows, seen.now, self._output.out), total(seen.rows)])
+            return Text("\n").join(row_line(row, seen.now) for row in sorted(seen.rows, key=row_rank))
+        summary = total(row.verdict for row in seen.rows)
+        return Text("\n").join([*table(seen.rows, seen.now, self._output.out), summary])
 
     def lines(self, last: SeenJobs | None, seen: SeenJobs) -> list[Text]:
         if last is None and not seen.rows:
@@ -114,9 +132,11 @@ class StatusView:
         return _told(seen)
 
 
-def _nothing(settings: Settings) -> Text:
+def _nothing(settings: Settings, others: Sequence[JobVerdict] = ()) -> Text:
+    """Return what to say where there is no job, but those that were taken out or can't be read."""
+    but = " that can be judged" if others else ""
     return Text(
-        f"There is no job in {database_of(settings)}: a program declares its jobs when it starts where they tick "
+        f"There is no job{but} in {database_of(settings)}: a program declares its jobs when it starts where they tick "
         "(RUNTIME_INSTANCE=production), or when a trigger has run one of them."
     )
 
@@ -127,10 +147,171 @@ def _told(seen: SeenJobs) -> dict[str, object]:
 
 
 def _look(status: Status, settings: Settings, names: Sequence[str]) -> SeenJobs:
-    """Look at the jobs. Raise Failure for a name that the catalogue doesn't have: a check must not pass over it."""
     nodes = status.read()
+    _check_names(nodes, settings, names)
+    return status.judge(nodes, names or None)
+
+
+def _check_names(nodes: Nodes, settings: Settings, names: Sequence[str]) -> None:
+    """Raise Failure for a name that the catalogue doesn't have: a check must not pass over it."""
     for name in names:
         if name not in nodes.catalogue:
-            close = did_you_mean(name, nodes.catalogue)
-            raise Failure(f"there is no job {name} in the catalogue of {database_of(settings)}{close}", Exit.USAGE)
-    return status.judge(nodes, names or None)
+            raise no_such(f"job {{}} in the catalogue of {database_of(settings)}", name, nodes.catalogue)
+
+
+# --- the lines. Pure
+
+# Names up to this long are in the row itself, others above it.
+_LONGEST_NAME = 30
+_GAP = "  "
+_VERDICTS: dict[VerdictWord, str] = {
+    "unattended": "bold red",
+    "stuck": "bold red",
+    "late": "bold red",
+    "failing": "bold red",
+    "paused": "yellow",
+    "unknown": "yellow",
+    "running": "cyan",
+    "undeclared": "bold red",
+    "retired": "dim",
+    "ok": "green",
+}
+_HEAD = ("job", "verdict", "next", "last", "took")
+
+
+def rank(verdict: JobVerdict) -> tuple[bool, bool, bool, str]:
+    """Return the sort key: alarms first, then warnings, then the others, then retired jobs, each by name."""
+    return verdict.word == "retired", not verdict.is_alarm, not verdict.is_warning, verdict.job
+
+
+def row_rank(row: Row) -> tuple[bool, bool, bool, str]:
+    """Return the sort key of a row."""
+    return rank(row.verdict)
+
+
+def table(rows: Sequence[Row], now: int, console: Console) -> list[Text]:
+    """Return the lines for this terminal: those of the retired jobs at the end, apart."""
+    live = sorted((row for row in rows if not _is_retired(row)), key=row_rank)
+    cells = [_cells(row, now) for row in live]
+    widths = [max(map(cell_len, column)) for column in zip(_HEAD, *cells, strict=True)]
+    lines = [Text(_line(_HEAD, widths), "dim")] if live else []
+    for row, found in zip(live, cells, strict=True):
+        lines += _block(row, found, widths, console)
+    retired = [row for row in rows if _is_retired(row)]
+    if retired:
+        lines += [Text(""), Text("Retired, not in the count:", "dim")]
+        lines += [line for row in retired for line in _wrapped(f"{row.job}: {row.verdict.why}", "dim", console)]
+    return lines
+
+
+def row_line(row: Row, now: int) -> Text:
+    """Return all of a row in one line, for a file or another program."""
+    schedule = _schedule(row)
+    parts = [schedule] if schedule else []
+    parts += [f"next {distance(row.next, now)}"] if row.next is not None else []
+    if row.last is not None:
+        _, _, _, last, duration = _cells(row, now)
+        by = row.last.owner
+        parts.append(f"last {last}{duration and f', took {duration}'}{by and f', by {by}'}")
+    if _is_said(row.verdict):
+        parts.append(row.verdict.why)
+    return Text(f"{row.job}: ").append(row.verdict.word, _VERDICTS[row.verdict.word]).append(_joined(parts))
+
+
+def total(verdicts: Iterable[JobVerdict]) -> Text:
+    """Return the number of jobs with each verdict, as a sentence."""
+    live = [verdict.word for verdict in verdicts if verdict.word != "retired"]
+    counted: Counter[str] = Counter(live)
+    of_all = ", ".join(f"{counted[word]} {word}" for word in _VERDICTS if counted[word])
+    return Text(f"{len(live)} {'job' if len(live) == 1 else 'jobs'}{of_all and ': '}{of_all}", "dim")
+
+
+def finding(verdict: JobVerdict) -> Text:
+    """Return the line of a job that is not as it should be."""
+    return Text(f"{verdict.job}: ").append(verdict.word, _VERDICTS[verdict.word]).append(f": {verdict.why}")
+
+
+def _cells(row: Row, now: int) -> tuple[str, ...]:
+    last = row.last
+    ended = None if last is None else _ended(last)
+    ago = "" if ended is None else f" {distance(ended, now)}"
+    return (
+        row.job if cell_len(row.job) <= _LONGEST_NAME else "",
+        row.verdict.word,
+        "" if row.next is None else distance(row.next, now),
+        "" if last is None else f"{last.outcome}{ago}",
+        "" if last is None or last.duration is None else took(last.duration),
+    )
+
+
+def _ended(entry: Entry) -> int | None:
+    """Return when the run ended; of a tick that did not run, when it was due."""
+    if entry.ended_at is not None or entry.slot is None:
+        return entry.ended_at
+    try:
+        return to_milliseconds(entry.slot)
+    except ValueError:
+        return None  # edited by hand
+
+
+def _block(row: Row, cells: Sequence[str], widths: Sequence[int], console: Console) -> Iterator[Text]:
+    """Yield the lines of one job."""
+    if not cells[0]:
+        yield Text(row.job, "bold")
+    line = Text(_padded(cells[0], widths[0]), "bold")
+    line.append(_GAP).append(_padded(cells[1], widths[1]), f"not bold {_VERDICTS[row.verdict.word]}")
+    line.append(f"{_GAP}{_padded(cells[2], widths[2])}{_GAP}", "not bold")
+    line.append(_padded(cells[3], widths[3]), f"not bold {RUN_STYLES[row.last.outcome] if row.last else ''}")
+    line.append(f"{_GAP}{_padded(cells[4], widths[4])}", "not bold")
+    owner = "" if row.last is None else row.last.owner
+    fits = line.cell_len + len(_GAP) + cell_len(owner) <= console.width
+    if fits and owner:
+        line.append(f"{_GAP}{owner}", "not bold")
+    line.rstrip()
+    yield line
+    yield from _wrapped(_schedule(row), "dim", console)
+    if owner and not fits:
+        yield from _wrapped(f"on {owner}", "dim", console)
+    if _is_said(row.verdict):
+        yield from _wrapped(row.verdict.why, _style(row.verdict).removeprefix("bold "), console)
+
+
+def _wrapped(text: str, style: str, console: Console) -> list[Text]:
+    """Return the text in lines that fit into the terminal, below the row that it belongs to."""
+    lines = Text(text, style).wrap(console, console.width - len(_GAP))
+    for line in lines:
+        line.rstrip()
+    return [Text(_GAP).append(line) for line in lines if line]
+
+
+def _schedule(row: Row) -> str:
+    if row.declared is None:
+        return ""
+    schedule = row.declared.schedule
+    words = in_words(schedule)
+    return words if schedule.every is not None else f"{schedule.line}{_GAP}{words}"
+
+
+def _is_retired(row: Row) -> bool:
+    return row.verdict.word == "retired"
+
+
+def _is_said(verdict: JobVerdict) -> bool:
+    """Return whether people are told why: of a job that is as it should be, they needn't know."""
+    return verdict.word != "ok" or verdict.is_warning
+
+
+def _style(verdict: JobVerdict) -> str:
+    return "yellow" if verdict.is_warning and not verdict.is_alarm else _VERDICTS[verdict.word]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return _GAP.join(_padded(cell, size) for cell, size in zip(cells, widths, strict=True)).rstrip()
+
+
+def _padded(text: str, size: int) -> str:
+    return text + " " * (size - cell_len(text))
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return "".join(f"; {part}" for part in parts)

@@ -44,6 +44,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from firecron.base.clocks import Moment
@@ -59,8 +60,8 @@ from firecron.settings import FACTS
 
 if TYPE_CHECKING:
     from firecron.app import FireCron
-    from firecron.base.durations import Duration
-    from firecron.jobs.result import Result
+    from firecron.base.instants import Duration
+    from firecron.jobs.registry import Result
     from firecron.lock.service import LockService
 
 # Seconds between two checks of the lease's own clock. The keeper reports a loss besides.
@@ -88,6 +89,11 @@ class Command:
         self._arguments = arguments
         self._kill_after = kill_after
         self._environment = {name: value for name, value in environment.items() if name not in FACTS}
+
+    @property
+    def program(self) -> str:
+        """The name of the program, without its folder. Its arguments may be secrets, so they are not shown."""
+        return Path(self._arguments[0]).name
 
     def check(self) -> None:
         """Raise NotStarted if there is no such command, so that no tick is claimed for it."""
@@ -197,14 +203,17 @@ def under_tick(
 ) -> Result | Refusal:
     """Run the command, as the job of that name, for the tick that it is meant for (see `cron/ticks.py`).
 
-    `wait` is how many seconds to keep trying. Returns the run's result, or the refusal. Raises NoTick if the tick is
-    more than `grace` seconds ago, and Stopping if a signal arrived first.
+    `wait` is how many seconds to keep trying. Returns the run's result, or the refusal. The job is declared in the
+    catalogue, whatever becomes of the tick. Raises NoTick if the tick is more than `grace` seconds ago, and Stopping if
+    a signal arrived first.
     """
     locks, signals = crons.locks, command.signals
     moment = _patiently(lambda: _time(locks, name), locks, name, signals, wait)
     if isinstance(moment, Refusal):
         return moment
-    tick, early = meant_tick(crons.registry.get(name).options.schedule, to_datetime(moment.server), grace)
+    job = crons.registry.get(name)
+    crons.registry.served(job)  # beside the claim, so that it delays nothing
+    tick, early = meant_tick(job.options.schedule, to_datetime(moment.server), grace)
     if not signals.pause(early):
         raise Stopping
     return _patiently(lambda: _triggered(crons, name, tick), locks, name, signals, wait)

@@ -95,7 +95,7 @@ class ProcessGroup:
 
 
 def check_command(name: str) -> None:
-    """Raise NotStarted if there is no such command, as far as can be told without starting it."""
+    """Raise NotStarted if there is no such command, as far as can be seen without starting it."""
     if shutil.which(name) is not None:
         return
     found = Path(name).exists() if os.sep in name else shutil.which(name, os.F_OK) is not None

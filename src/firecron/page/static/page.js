@@ -76,7 +76,6 @@ function keepFocus(element, change) {
   if (place >= 0 && !old.isConnected) focusHeir(all(), old, place);
 }
 
-/** Draw anew what has changed. */
 function redraw(element, facts, draw) {
   const seen = JSON.stringify(facts);
   if (element.seen !== seen) keepFocus(element, () => element.replaceChildren(...[draw(facts)].flat().filter(Boolean)));
@@ -154,7 +153,6 @@ const isHeld = (lock) => lock?.state === "held";
 
 const counted = (count, word = "job") => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
-/** What is no alarm, but worth a look. */
 const warningOf = ({ warning, why }) => warning && localized(warning === true ? why : warning);
 
 /** What happens now: first line, second line, whether somebody should look. */
@@ -389,8 +387,7 @@ const wanted = new Set();
 let asking = 0;
 
 function want(row) {
-  // A name that no program can have has no strip: the server would refuse all.
-  if (known.trouble || !/^[a-z][\w-]{0,99}$/i.test(row.facts.job)) return;
+  if (known.trouble) return;
   wanted.add(row);
   asking ||= setTimeout(askStrips, 60);
 }
@@ -402,9 +399,10 @@ async function askStrips() {
     row.drawnOf = row.stripOf;
   }
   try {
-    const { strips } = await get(`api/strips?names=${batch.map((row) => encodeURIComponent(row.facts.job)).join()}`);
+    const { strips, problems } = await get(`api/strips?names=${batch.map((row) => encodeURIComponent(row.facts.job)).join()}`);
     for (const row of batch) {
       row.ticks = strips[row.facts.job] ?? [];
+      mark(row.strip.element.parentNode, "title", problems[row.facts.job]);
       row.draw();
     }
   } catch {
@@ -517,7 +515,7 @@ on(document, "keydown", (event) => {
 
 // --- the views, and the tables of those that are tables
 
-const showParts = (facts, ...names) => names.forEach((name) => parts[name].show(facts[name]));
+const showParts = (facts, ...names) => names.forEach((name) => parts[name].show(facts[name] ?? [], facts.problems?.[name]));
 
 const VIEWS = {
   jobs: { show: showJobs },
@@ -545,16 +543,17 @@ function list(table, items, keyOf, make) {
 class Part {
   constructor(view, title, empty, keyOf, columns) {
     this.table = h("div", { role: "table", class: "rows parts", "aria-label": title }, labels(...columns.map(([label]) => label)));
-    this.empty = h("p.sub", empty);
+    this.empty = h("p.sub");
+    this.none = empty;
     this.table.hidden = this.empty.hidden = true;
     this.keyOf = keyOf;
     this.make = (item) => row(...columns.map(([label, fill]) => cell({ "data-label": label }, fill(item))));
     $(`v-${view}`).append(h("h2", title), this.table, this.empty);
   }
 
-  show(items) {
-    this.table.hidden = items.length === 0;
-    this.empty.hidden = items.length > 0;
+  show(items, problem = this.none) {
+    put(this.empty, problem);
+    this.empty.hidden = !(this.table.hidden = !items.length);
     list(this.table, items, this.keyOf, this.make);
   }
 }
@@ -572,7 +571,7 @@ const parts = {
     ["Jobs", (one) => String(one.jobs ?? "")],
     ["Runs now", (one) => (one.running.length ? links(one.running) : "nothing")],
   ]),
-  groups: new Part("instances", "Groups", "No group of instances is known.", (group) => group.group, [
+  groups: new Part("instances", "Groups", "No group is known.", (group) => group.group, [
     ["Service", (group) => [told(group.service ?? "not known"), gone(group.live)]],
     ["Group", (group) => mono(group.group)],
     ["First seen", (group) => time(group.firstSeenAt)],
@@ -581,7 +580,7 @@ const parts = {
   ]),
   leaders: lockPart("Leaders", "Nobody leads."),
   locks: lockPart("Other locks", "No other lock is known."),
-  acts: new Part("acts", "Newest first", "Nobody has paused, unlocked, cancelled or run anything yet.", (act) => JSON.stringify(act), [
+  acts: new Part("acts", "Newest first", "Nobody has done anything yet.", (act) => JSON.stringify(act), [
     ["When", (act) => time(act.at)],
     ["Act", (act) => act.act.replace("depose", "step down")],
     ["Name", (act) => jobLink(act.name)],
@@ -650,20 +649,21 @@ class JobView {
   }
 
   async load() {
-    const path = `api/jobs/${encodeURIComponent(this.job)}`;
-    const [detail, { ticks }] = await Promise.all([get(path), get(`${path}/strip`)]);
+    const job = encodeURIComponent(this.job);
+    const [detail, { strips }] = await Promise.all([get(`api/jobs/${job}`), get(`api/strips?names=${job}`)]);
     if (view.page !== this) return;
     setClock(detail.now);
     this.detail = detail;
-    this.ticks = ticks;
+    const ticks = (this.ticks = strips[this.job] ?? []);
+    const runs = detail.runs ?? [];
     this.show();
     $("job-body").hidden = false;
     const longest = Math.max(...ticks.map((tick) => tick.durationMs));
     const scale = [longest > 0 && h("span", `longest ${took(longest)}`), time(ticks.at(-1)?.slot)];
     redraw($("scale"), ticks, () => [ticks.length === TICKS && time(ticks[0].slot), ...scale]);
-    $("runs").hidden = detail.runs.length === 0;
-    $("no-runs").hidden = detail.runs.length > 0;
-    list($("runs"), detail.runs, (run) => run.key, (run) => runRow(this.job, run, detail.runnable));
+    $("no-runs").hidden = !($("runs").hidden = !runs.length);
+    put($("no-runs"), detail.problems.runs ?? "No run is recorded.");
+    list($("runs"), runs, (run) => run.key, (run) => runRow(this.job, run, detail.runnable));
     redraw($("next"), detail.next, nextList);
     redraw($("options"), detail.options, optionList);
     $("raw").textContent = JSON.stringify(detail.node, null, 2).split("\n").map(spelled).join("\n");
@@ -714,7 +714,7 @@ const nextList = (ticks) =>
     ? ticks.map(({ slot, note }) => h("li", time(slot), h("span.note", countdown(slot)), note && h("p.note", told(note))))
     : h("li.note", "No tick will come.");
 
-/** "Catch up" from `catchUp`. What is not set is left out. */
+/** "Catch up" from `catchUp`. */
 function optionList(options) {
   const said = (key, value) => {
     if (["every", "grace", "expectedRuntime"].includes(key)) return span(value * 1_000);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from firecron.base.clocks import Deadline
 from firecron.base.instants import to_text
 from firecron.lock.service import LockService
@@ -40,6 +42,7 @@ class LeaseConformance(Kit):
         assert self.fields == before
         assert refusal.holder == lease.holder
         assert refusal.until == lease.expires_at
+        assert refusal.free_at == lease.expires_at + timedelta(seconds=MARGIN)
         assert (refusal.instance_id, refusal.instance) == (before["instanceId"], before["instance"])
 
     def test_two_leases_of_one_service_never_pass_for_each_other(self) -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from firecron.base.clocks import Deadline
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.lock.lease import Lease
+from firecron.lock.record import Current, Request
 from firecron.lock.refusal import Refusal
-from firecron.lock.request import Request
 from firecron.lock.service import LockService
 from firecron.testing.clocks import FakeTiming
 from firecron.testing.conformance.kit import MARGIN, PATIENCE, TTL, Kit, refused, taken
@@ -225,7 +225,7 @@ class SlotConformance(Kit):
     def claim(self, service: LockService, slot: str, *, rerun: bool = False) -> Lease | Refusal:
         """Try once to claim a slot, as a scheduled run does."""
 
-        def choose(request: Request, node: object, now: int) -> Request:
+        def choose(request: Request, current: Current, now: int) -> Request:
             return replace(request, rerun=rerun)
 
         return service.contender.try_once(service.contender.bid(self.name, TTL, fenced=True, slot=slot, choose=choose))

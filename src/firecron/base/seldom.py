@@ -1,0 +1,51 @@
+"""Log lines that somebody outside can cause as often as they like: of each kind one a minute is logged, with a count.
+
+The first line of a kind is logged at once. Of those that follow within a minute, none is. The first one after the
+minute has their number. The last lines of a burst are counted in the next one, if there ever is one.
+
+A kind may come from outside as well. After `MOST_KINDS` kinds all others are one kind.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from firecron.base.clocks import Deadline
+from firecron.base.flag import tell_after_fork
+
+MOST_KINDS = 100
+_OTHERS = ""
+_PAUSE = 60.0
+
+
+class Seldom:
+    """Counts the lines of each kind. `deadline` makes the deadline in so many seconds."""
+
+    def __init__(self, deadline: Callable[[float], Deadline]) -> None:
+        self._deadline = deadline
+        self._silences: dict[str, Deadline] = {}
+        self._counts: dict[str, int] = {}
+        self.after_fork()
+        tell_after_fork(self)
+
+    def count(self, kind: str) -> int | None:
+        """Return how many lines of this kind the present one stands for; None if it is not to be logged."""
+        with self._lock:
+            if kind not in self._silences and len(self._silences) >= MOST_KINDS:
+                kind = _OTHERS
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+            silence = self._silences.get(kind)
+            if silence is not None and silence.remaining() > 0:
+                return None
+            self._silences[kind] = self._deadline(_PAUSE)
+            return self._counts.pop(kind)
+
+    def after_fork(self) -> None:
+        """Replace the lock in a forked child: a thread that only the parent has may hold it."""
+        self._lock = threading.Lock()
+
+
+def how_often(count: int) -> str:
+    """Return the words to add to a line that stands for several."""
+    return "" if count == 1 else f"; with {count - 1:,} more since the last such line"

@@ -1,0 +1,1 @@
+"""The commands that `manage.py` finds here by the names of their modules."""

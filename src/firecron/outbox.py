@@ -1,0 +1,202 @@
+"""What channels to services outside have in common: which runs they report, and an outbox that delays none of these.
+
+A channel reports runs to a service that raises the alarm if one doesn't come: `pings` by an outbox, `sentry` by the
+queue of Sentry's SDK. A channel is a function that hears of the runs:
+
+    outbox = Outbox("pings", courier, lambda: last_moments(crons))
+    end = report_runs(crons, lambda event: outbox.add(...), outbox.flush)
+
+Only the instance that runs a tick speaks, so any number of instances make one report of a run. A run without a tick,
+such as a run by hand, is not reported, and neither is a run outside of production.
+
+A message waits in the outbox: a queue of bounded length, which one thread empties in order. Each message has two tries.
+If the service takes it at neither, or the queue is full, the courier says that it is lost, and nothing else is. What
+still waits when the instance stops, the channel is ended or the process exits has two more seconds, within the
+instance's grace. In a forked child nothing waits: the parent sends its messages.
+
+What the outbox doesn't promise: that a message arrives once. A service whose reply was lost may get it twice.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from firecron.base.events import Event
+from firecron.base.flag import tell_after_fork
+from firecron.scheduler.startup import is_production
+
+if TYPE_CHECKING:
+    from firecron.app import FireCron
+
+# --- which runs are reported
+
+LAST_MOMENTS = 2.0
+
+
+def report_runs(crons: FireCron, hear: Callable[[Event], object], flush: Callable[[], object]) -> Callable[[], None]:
+    """Call `hear` with each event of a run to report, and with `crons.started`. Return a function that ends this.
+
+    `flush` sends what waits, within the `last_moments`. It is called when the instance stops, and at the end.
+    """
+
+    def pass_on(event: Event) -> None:
+        if event.slug == "crons.stopped":
+            flush()
+        elif event.slug == "crons.started" or _is_reported(crons, event):
+            hear(event)
+
+    unsubscribe = crons.events.subscribe(pass_on)
+
+    def end() -> None:
+        unsubscribe()
+        flush()
+
+    return end
+
+
+def last_moments(crons: FireCron) -> float:
+    """Return how many seconds what waits still has: two, but no more than is left of a stop's grace."""
+    return crons.engine.seconds_left(LAST_MOMENTS)
+
+
+def _is_reported(crons: FireCron, event: Event) -> bool:
+    is_of_tick = event.slug.startswith("run.") and "slot" in event.fields
+    return is_of_tick and is_production(crons.verdict, crons.settings)
+
+
+# --- the outbox
+
+MOST_WAITING = 1_000
+TRIES = 2
+PAUSE = 1.0
+
+MessageT = TypeVar("MessageT")
+MessageT_contra = TypeVar("MessageT_contra", contravariant=True)
+
+
+class NotTaken(Exception):
+    """A service didn't take a message. If `is_final`, another try can't end otherwise."""
+
+    def __init__(self, why: str, *, is_final: bool = False) -> None:
+        super().__init__(why)
+        self.is_final = is_final
+
+
+class Courier(Protocol[MessageT_contra]):
+    """Brings messages to a service. All but `lost` and `after_fork` is called on the outbox's thread alone."""
+
+    def send(self, message: MessageT_contra) -> None:
+        """Send a message once, within a time of its own. Raises NotTaken if the service doesn't take it."""
+
+    def lost(self, message: MessageT_contra, why: str) -> None:
+        """Say that a message was lost."""
+
+    def close(self) -> None:
+        """Close the connections: no message comes any more."""
+
+    def after_fork(self) -> None:
+        """Drop the connections in a forked child: they are the parent's."""
+
+
+class Outbox(Generic[MessageT]):
+    """A bounded queue of messages, and the thread that sends them. `name` is what the messages are, in the plural.
+
+    `seconds_left` returns how long a `flush` may last.
+    """
+
+    def __init__(self, name: str, courier: Courier[MessageT], seconds_left: Callable[[], float]) -> None:
+        self._name = name
+        self._courier = courier
+        self._seconds_left = seconds_left
+        self._reset()
+        tell_after_fork(self)
+        # A program may end without a stop. Registered before the jobs start, so it comes after their stop.
+        atexit.register(self.flush)
+
+    def _reset(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: deque[MessageT] = deque()
+        self._is_sending = False
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+
+    def after_fork(self) -> None:
+        """Drop the parent's messages and connections in a forked child: the parent sends them."""
+        self._reset()
+        self._courier.after_fork()
+
+    def add(self, message: MessageT) -> None:
+        """Put a message into the queue, or report that it is lost. It never waits for the service."""
+        with self._changed:
+            if self._is_closed:
+                return
+            if len(self._waiting) < MOST_WAITING:
+                self._waiting.append(message)
+                self._changed.notify_all()
+                why = self._start()
+            else:
+                why = f"{MOST_WAITING} {self._name} wait already: the service is too slow"
+        if why is not None:
+            self._courier.lost(message, why)
+
+    def flush(self) -> None:
+        """Return when nothing waits any more, or the time for it is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: not (self._waiting or self._is_sending), self._seconds_left())
+
+    def close(self) -> None:
+        """Send nothing any more: what still waits is dropped."""
+        atexit.unregister(self.flush)
+        with self._changed:
+            self._is_closed = True
+            self._waiting.clear()
+            self._changed.notify_all()
+
+    def _start(self) -> str | None:
+        """Start the thread unless it runs. Return why it can't be started; None if it runs."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=f"firecron-{self._name}", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError as error:
+                self._thread = None
+                self._waiting.clear()
+                return str(error)
+        return None
+
+    def _run(self) -> None:
+        while (message := self._next()) is not None:
+            why = self._send(message)
+            if why is not None:
+                self._courier.lost(message, why)
+        self._courier.close()
+
+    def _next(self) -> MessageT | None:
+        """Wait for the next message, and return it; None once there will be none."""
+        with self._changed:
+            self._is_sending = False
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._waiting or self._is_closed)
+            self._is_sending = not self._is_closed
+            return None if self._is_closed else self._waiting.popleft()
+
+    def _send(self, message: MessageT) -> str | None:
+        """Send a message, in two tries at most. Return why the service didn't take it; None if it did."""
+        tries = 0
+        while True:
+            try:
+                self._courier.send(message)
+            except NotTaken as error:
+                tries += 1
+                if error.is_final or tries == TRIES:
+                    return str(error)
+            except Exception as error:
+                return f"{type(error).__name__}: {error}"
+            else:
+                return None
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_closed, PAUSE)

@@ -1,0 +1,129 @@
+"""What is remembered of the last operations, over REST and over a socket."""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+
+import pytest
+from tests.emulator.sockets import SocketClient, socket_client, until
+from tests.emulator.test_rest_wire import OWNER, call
+
+from rtdb_emulator.database import Access
+from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator.store import Operation, Operations
+
+RULES = {"rules": {".read": True, "a": {".write": "auth.uid === 'alice'"}}}
+ALICE = "e30." + urlsafe_b64encode(b'{"sub":"alice"}').decode().rstrip("=") + "."
+
+
+@pytest.fixture
+def socket(rtdb: Rtdb) -> Iterator[SocketClient]:
+    with socket_client(rtdb.emulator, rtdb.namespace) as client:
+        yield client
+
+
+def remembered(rtdb: Rtdb) -> list[dict[str, object]]:
+    """The operations on the test's database, oldest first."""
+    found = [operation for _, operation in rtdb.emulator.operations.since(0)]
+    return [operation.as_json() for operation in found if operation.namespace == rtdb.namespace]
+
+
+def test_each_request_has_its_verdict(rtdb: Rtdb) -> None:
+    """Allowed, denied, stale, refused, failed, dropped; with who asked, and what else but credentials."""
+    rtdb.set_rules(RULES)
+    call(rtdb, "PUT", f"/a.json?auth={ALICE}&print=silent", "1")
+    call(rtdb, "GET", "/a.json?shallow=true")
+    call(rtdb, "PUT", "/a.json", "2", {**OWNER, "if-match": "another"})
+    call(rtdb, "PUT", "/a.json", "{", OWNER)
+    rtdb.faults.answer(503)
+    call(rtdb, "GET", "/a.json")
+    rtdb.faults.drop_reply()
+    with pytest.raises(OSError, match="aborted"):
+        call(rtdb, "PUT", "/a.json", "3", OWNER)
+    call(rtdb, "GET", "/a.json?auth=nonsense")
+    assert [(shown["how"], shown["who"], shown["verdict"], shown["detail"]) for shown in remembered(rtdb)] == [
+        ("PUT", "alice", "allowed", "print=silent"),
+        ("GET", "a client not signed in", "allowed", "shallow=true"),
+        ("PUT", "admin", "stale", "if-match"),
+        ("PUT", "admin", "refused", ""),
+        ("GET", "a client not signed in", "failed", ""),
+        ("PUT", "admin", "dropped", ""),
+        ("GET", "an unreadable credential", "denied", ""),
+    ]
+    assert remembered(rtdb)[-1]["why"] == ["Could not parse auth token."]
+
+
+def test_what_the_rules_deny_is_explained(rtdb: Rtdb, socket: SocketClient) -> None:
+    """Over REST and over a socket alike."""
+    rtdb.set_rules(RULES)
+    call(rtdb, "PUT", "/a/b.json", "1")
+    assert socket.ask("p", p="/a/b", d=1) == ("permission_denied", "Permission denied")
+    rest, wire = remembered(rtdb)
+    assert (rest["path"], rest["verdict"], wire["path"], wire["verdict"]) == ("/a/b", "denied", "/a/b", "denied")
+    assert rest["why"] == wire["why"]
+    assert "      auth.uid = null" in wire["why"]  # type: ignore[operator]  # a list
+
+
+def test_what_a_socket_asks_of_the_data_is_remembered(rtdb: Rtdb, socket: SocketClient) -> None:
+    """With its query and condition; signing in and housekeeping are left out, unless they fail."""
+    socket.ask("s", c={})
+    socket.ask("gauth", cred="owner")
+    socket.ask("q", p="/a", q={"i": ".key", "l": 2}, t=1, h="")
+    socket.ask("p", p="/a", d=1, h="another")
+    socket.ask("m", p="/a", d={"b": 1})
+    socket.ask("g", p="/a", q={"i": "b", "l": 1})
+    socket.ask("n", p="/a", q={"i": ".key", "l": 2}, t=1)
+    socket.ask("auth", cred="nonsense")
+    assert [(shown["how"], shown["verdict"], shown["detail"]) for shown in remembered(rtdb)] == [
+        ("LISTEN", "allowed", '{"i": ".key", "l": 2}'),
+        ("PUT", "stale", "conditional"),
+        ("PATCH", "allowed", ""),
+        ("GET", "refused", '{"i": "b", "l": 1}'),
+        ("AUTH", "denied", ""),
+    ]
+
+
+def test_what_faults_make_of_a_sockets_request_is_remembered(rtdb: Rtdb, socket: SocketClient) -> None:
+    """What was answered, however slowly or early, was allowed; what was not, or with nonsense, was dropped."""
+    rtdb.faults.drip(0)
+    rtdb.faults.sockets.answer_first()
+    rtdb.faults.garbage()
+    rtdb.faults.sockets.swallow()
+    for number in range(4):
+        socket.send("p", p="/a", d=number)
+    shown = until(lambda: found if len(found := remembered(rtdb)) == 4 else [])
+    assert [operation["verdict"] for operation in shown] == ["allowed", "allowed", "dropped", "dropped"]
+    logged = rtdb.emulator.requests.matching(namespace=rtdb.namespace, method="PUT")
+    assert [request.status for request in logged] == [200, 200, None, None]
+
+
+def test_no_more_is_kept_of_a_request_than_is_shown(rtdb: Rtdb, socket: SocketClient) -> None:
+    """A message may have 16 MiB, and the log thousands of requests."""
+    long = "x" * 100_000
+    for action, body in (("g", {"p": long}), ("p", {"p": [long]}), ("q", {"p": "/", "q": {"i": long}}), (long, {})):
+        socket.ask(action, **body)
+    kept = [found for _, found in rtdb.emulator.operations.since(0) if found.namespace == rtdb.namespace]
+    assert len(kept) == 3
+    assert max(len(operation.path) + len(operation.detail) + len(operation.text) for operation in kept) < 30_000
+    logged = rtdb.emulator.requests.matching(namespace=rtdb.namespace)
+    assert max(len(request.path) + len(request.method) for request in logged) < 30_000
+
+
+def test_the_newest_are_kept() -> None:
+    """Older ones are forgotten; numbers rise."""
+    operations = Operations(limit=2)
+    for path in ("/a", "/b", "/c"):
+        operations.add(lambda path=path: Operation(0, "shop", "GET", path, None, "allowed"))  # type: ignore[misc]  # a default is no argument
+    assert [(number, operation.path) for number, operation in operations.since(0)] == [(2, "/b"), (3, "/c")]
+    assert [number for number, _ in operations.since(2)] == [3]
+
+
+def test_an_operation_is_a_few_lines_on_a_screen() -> None:
+    """Whatever a client asks for."""
+    operation = Operation(
+        0, "shop", "GET", "/" + "x" * 10_000, Access(False, {"a": "y" * 500}), "refused", text="z\n" * 99
+    )
+    shown = operation.as_json()
+    assert len(json.dumps(shown)) < 5_000

@@ -1,0 +1,125 @@
+"""What is imported is declared: a package that comes with another one may go, or be older, without a word.
+
+The sources are read, never imported. An exception to a rule is a constant with its reason.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+
+# Which modules an extra is for. What the others import has to come with the library itself.
+HOMES = {
+    "cli": ("firecron.cli", "firecron.demo"),
+    "emulator": ("rtdb_emulator",),
+    "flask": ("firecron.web.doors",),
+    "otel": ("firecron.otel",),
+    "page": ("firecron.cli.commands.page",),
+    "sentry": ("firecron.sentry",),
+}
+# These are imported only in a program that has them: Django, a Starlette in which the page is mounted, pytest.
+WHERE_THEY_ARE = {
+    "firecron.cli.loading": {"django"},
+    "firecron.management.commands.firecron": {"django"},
+    "firecron.runs.body": {"django"},
+    "firecron.web.doors": {"starlette", "django"},
+    "rtdb_emulator.pytest_plugin": {"pytest"},
+}
+# Several packages fill the namespace `google`.
+GOOGLE = {
+    "google.api_core": "google-api-core",
+    "google.auth": "google-auth",
+    "google.cloud.logging": "google-cloud-logging",
+    "google.cloud.tasks": "google-cloud-tasks",
+}
+# What a declared package has in its own interface: Django's async one, Sphinx's nodes, the errors of Cloud Tasks.
+PARTS = {
+    "asgiref": "django",
+    "docutils": "sphinx",
+    "pygments": "sphinx",
+    "google-api-core": "google-cloud-tasks",
+    "grpcio": "google-cloud-tasks",
+}
+# A benchmark compares with Redis where its client is installed. A test writes a Django project named shop.
+NOT_NEEDED = {"redis", "shop"}
+
+DISTRIBUTIONS = packages_distributions()
+OWN = {"firecron", "rtdb_emulator", "tests", "tools"}
+# Lines, because parsing the sources takes seconds.
+IMPORT = re.compile(r"^ *(?:import ([\w.]+(?:, [\w.]+)*)|from (?!\.)([\w.]+) import \(?\s*(\w+))", re.MULTILINE)
+FOR_TYPES = re.compile(r"^if (?:typing\.)?TYPE_CHECKING:\n(?:(?: {4}.*)?\n)+", re.MULTILINE)
+
+
+def test_the_packages_import_what_is_declared() -> None:
+    """Each import of the library and the emulator, a lazy one too, is the project's or that module's extra's."""
+    undeclared = []
+    for folder in (ROOT / "src", ROOT / "emulator"):
+        for path in sorted(folder.rglob("*.py")):
+            module = ".".join(path.relative_to(folder).with_suffix("").parts)
+            extras = {extra for extra, homes in HOMES.items() if _is_in(module, homes)}
+            known = _declared(*sorted(extras)) | WHERE_THEY_ARE.get(module, set())
+            undeclared += [f"{module} imports {name}" for name in imported(path) if not _distributions(name) & known]
+    assert undeclared == []
+
+
+@pytest.mark.parametrize("folder", ["tests", "tools", "examples"])
+def test_a_checkout_imports_what_is_declared(folder: str) -> None:
+    """Each import of the tests, tools and examples is of a package that a development install names."""
+    known = _declared(*EXTRAS) | NOT_NEEDED
+    own = {path.stem for path in (ROOT / folder).rglob("*.py")}
+    undeclared = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for name in imported(path)
+        if name not in own and not _distributions(name) & known
+    ]
+    assert undeclared == []
+
+
+def test_an_import_over_several_lines_is_seen(tmp_path: Path) -> None:
+    """The names that are imported may stand in parentheses, on lines of their own."""
+    path = tmp_path / "module.py"
+    path.write_text("from apart import (\n    one,\n    two,\n)\nfrom google import (auth)\n", "utf-8")
+    assert list(imported(path)) == ["apart", "google.auth"]
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The packages of others that a file imports when it runs, wherever in it; not those for types alone."""
+    for whole, module, attribute in IMPORT.findall(FOR_TYPES.sub("", path.read_text("utf-8"))):
+        for name in whole.split(", ") if whole else [f"{module}.{attribute}"]:
+            package = name.partition(".")[0]
+            if package not in OWN and package not in sys.stdlib_module_names:
+                yield name if package == "google" else package
+
+
+def _distributions(name: str) -> set[str]:
+    """The distributions that fill an imported package; the one that is declared for a part of another one."""
+    google = [distribution for package, distribution in GOOGLE.items() if name.startswith(package)]
+    found = {_normal(distribution) for distribution in google or DISTRIBUTIONS.get(name, [name])}
+    return {PARTS.get(distribution, distribution) for distribution in found}
+
+
+@cache
+def _declared(*extras: str) -> set[str]:
+    """The distributions that the project names, and these extras of it."""
+    requirements = [*PROJECT["dependencies"], *(one for extra in extras for one in EXTRAS[extra])]
+    return {_normal(re.split(r"[^\w.-]", requirement, maxsplit=1)[0]) for requirement in requirements}
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _is_in(module: str, homes: tuple[str, ...]) -> bool:
+    return any(module == home or module.startswith(f"{home}.") for home in homes)

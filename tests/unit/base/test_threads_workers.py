@@ -1,0 +1,316 @@
+"""Workers: as many threads as are needed and allowed, and no work lost."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+from tests.unit.threads import PATIENCE, ended
+
+from firecron.base.threads import Workers
+
+
+class Gate:
+    """Work that waits to be let go; `begun` counts how much of it is under way."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Semaphore(0)
+        self.open = threading.Event()
+        self.threads: set[threading.Thread] = set()
+
+    def __call__(self) -> None:
+        self.threads.add(threading.current_thread())
+        self.begun.release()
+        assert self.open.wait(PATIENCE)
+
+    def wait_for(self, number: int) -> None:
+        for _ in range(number):
+            assert self.begun.acquire(timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("number", [1, 4])
+def test_there_are_as_many_threads_as_allowed(number: int) -> None:
+    """So much is done at the same time and no more, and the rest in its order when there is room."""
+    workers, gate = Workers(number), Gate()
+    order: list[int] = []
+    done = threading.Semaphore(0)
+
+    def then(index: int) -> None:
+        order.append(index)
+        done.release()
+
+    for _ in range(number):
+        workers.submit(gate)
+    gate.wait_for(number)
+    for index in range(20):
+        workers.submit(lambda index=index: then(index))  # type: ignore[misc]  # bound at once
+    assert (order, len(gate.threads)) == ([], number)
+    gate.open.set()
+    for _ in range(20):
+        assert done.acquire(timeout=PATIENCE)
+    assert sorted(order) == list(range(20))
+    if number == 1:
+        assert order == sorted(order)
+    workers.dismiss()
+
+
+def test_there_is_room_until_all_are_busy() -> None:
+    """It is full when every thread that may be has work, or what waits takes the others; then it is not."""
+    workers, gate = Workers(2), Gate()
+    rooms = [workers.is_full]
+    for _ in range(2):
+        workers.submit(gate)
+        gate.wait_for(1)
+        rooms.append(workers.is_full)
+    workers.submit(gate)
+    rooms.append(workers.is_full)
+    assert rooms == [False, False, True, True]
+    gate.open.set()
+    gate.wait_for(1)
+    while workers.idle < 2:
+        threading.Event().wait(0.001)
+    assert not workers.is_full
+    workers.dismiss()
+    assert not workers.is_full
+
+
+def test_under_load_all_is_done_once() -> None:
+    """Many threads submit at the same time: everything is done, and nothing twice."""
+    workers = Workers(5)
+    done: list[int] = []
+    finished = threading.Semaphore(0)
+
+    def work(index: int) -> None:
+        done.append(index)
+        finished.release()
+
+    def submit(first: int) -> None:
+        for index in range(first, first + 100):
+            workers.submit(lambda index=index: work(index))  # type: ignore[misc]  # bound at once
+
+    submitters = [threading.Thread(target=submit, args=(100 * number,)) for number in range(8)]
+    for thread in submitters:
+        thread.start()
+    for _ in range(800):
+        assert finished.acquire(timeout=PATIENCE)
+    assert sorted(done) == list(range(800))
+    assert workers.threads <= 5
+    workers.dismiss()
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_a_task_that_raises_costs_no_thread(error: type[BaseException], caplog: pytest.LogCaptureFixture) -> None:
+    """What a task raises, whatever it is, is logged, and its thread goes on to the next."""
+    workers, done = Workers(1), threading.Event()
+
+    def fail() -> None:
+        raise error
+
+    with caplog.at_level(logging.ERROR, "firecron"):
+        workers.submit(fail)
+        workers.submit(done.set)
+        assert done.wait(PATIENCE)
+    assert "A worker's task failed" in caplog.text
+    workers.dismiss()
+
+
+def test_the_dismissed_go_home() -> None:
+    """After a dismissal what nobody had begun is dropped, threads end when they are done, and new work has new ones."""
+    workers, gate = Workers(2), Gate()
+    dropped = threading.Event()
+    for _ in range(2):
+        workers.submit(gate)
+    gate.wait_for(2)
+    workers.submit(dropped.set)
+    workers.dismiss()
+    done, thread = threading.Event(), []
+
+    def work() -> None:
+        thread.append(threading.current_thread())
+        done.set()
+
+    workers.submit(work)
+    assert done.wait(PATIENCE), "the old threads are still busy"
+    gate.open.set()
+    for old in gate.threads:
+        old.join(PATIENCE)
+        assert not old.is_alive()
+    assert not set(thread) & gate.threads
+    assert not dropped.is_set()
+    workers.dismiss()
+    thread[0].join(PATIENCE)
+    assert not thread[0].is_alive()
+
+
+def test_a_thread_that_does_not_linger_ends_with_its_work() -> None:
+    """Without lingering all that was submitted is done in order, the thread then ends, and new work has a new one."""
+    workers = Workers(1, lingers=False)
+    threads: list[threading.Thread] = []
+    order: list[int] = []
+    for number in range(2):
+        gate, done = Gate(), threading.Event()
+        workers.submit(gate)
+        for index in range(3):
+            workers.submit(lambda index=index: order.append(index))  # type: ignore[misc]  # bound at once
+        workers.submit(done.set)
+        gate.wait_for(1)
+        gate.open.set()
+        assert done.wait(PATIENCE)
+        (thread,) = gate.threads
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+        threads.append(thread)
+        assert order == [0, 1, 2] * (number + 1)
+    assert len(set(threads)) == 2
+    assert workers.threads == 0
+
+
+def test_a_dismissed_thread_takes_no_new_work_with_it() -> None:
+    """Work that comes right after a dismissal is done, though threads that were idle have not gone home yet."""
+    workers, first, second = Workers(2), threading.Event(), threading.Event()
+    workers.submit(first.set)
+    assert first.wait(PATIENCE)
+    idle(workers)
+    with workers.changed:
+        workers.dismiss()
+        workers.submit(second.set)
+    assert second.wait(PATIENCE)
+    workers.dismiss()
+
+
+def test_without_threads_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no thread can be started (the process ends) work is refused and forgotten, unless there is one already."""
+    busy, gate, done = Workers(2), Gate(), threading.Event()
+    busy.submit(gate)
+    gate.wait_for(1)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        fresh = Workers(2)
+        with pytest.raises(RuntimeError):
+            fresh.submit(done.set)
+        busy.submit(done.set)
+    later = threading.Event()
+    fresh.submit(later.set)
+    assert later.wait(PATIENCE)
+    fresh.dismiss()
+    assert not done.is_set()
+    gate.open.set()
+    assert done.wait(PATIENCE)
+    busy.dismiss()
+
+
+def test_a_forked_child_starts_empty() -> None:
+    """In a forked child the parent's work is not done, its threads are not counted, busy or idle, and the lock that one
+    of them held keeps nobody waiting.
+    """
+    workers, gate = Workers(1), Gate()
+    workers.submit(gate)
+    gate.wait_for(1)
+    parents = threading.Event()
+    workers.submit(parents.set)
+    workers._idle.add(threading.current_thread())  # a real one would take the parent's work
+    holder = threading.Thread(target=workers.changed.acquire)
+    holder.start()
+    assert ended(holder)
+    workers.after_fork()
+    done = threading.Event()
+    workers.submit(done.set)
+    assert done.wait(PATIENCE)
+    assert not parents.is_set()
+    gate.open.set()
+    workers.dismiss()
+
+
+def test_an_interrupted_submit_costs_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Ctrl-C comes before the thread has started, the work is refused, and the next has a thread."""
+    workers, done = Workers(1), threading.Event()
+    refused = threading.Event()
+
+    def interrupt(thread: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            workers.submit(refused.set)
+    workers.submit(done.set)
+    assert done.wait(PATIENCE)
+    assert not refused.is_set()
+    workers.dismiss()
+
+
+def idle(workers: Workers) -> None:
+    """Come back when a thread has nothing to do."""
+    while not workers.idle:
+        pass
+
+
+def test_an_idle_thread_takes_what_comes() -> None:
+    """What comes while a thread is idle is done by that; only while all are busy there is another. All are daemons."""
+    workers, first, second, third = Workers(3), Gate(), Gate(), Gate()
+    first.open.set()
+    workers.submit(first)
+    first.wait_for(1)
+    idle(workers)
+    workers.submit(second)
+    second.wait_for(1)
+    workers.submit(third)
+    third.wait_for(1)
+    assert second.threads == first.threads
+    assert workers.threads == 2
+    assert not second.threads & third.threads
+    for gate in (second, third):
+        gate.open.set()
+        assert all(thread.daemon for thread in gate.threads)
+    workers.dismiss()
+
+
+def test_a_dismissed_thread_takes_nothing_more() -> None:
+    """A thread that was busy at a dismissal ends with its work, whatever has come since."""
+    workers, old, new, last = Workers(1), Gate(), Gate(), Gate()
+    workers.submit(old)
+    old.wait_for(1)
+    workers.dismiss()
+    workers.submit(new)
+    new.wait_for(1)
+    workers.submit(last)
+    old.open.set()
+    (thread,) = old.threads
+    assert ended(thread)
+    assert not last.threads
+    new.open.set()
+    last.wait_for(1)
+    last.open.set()
+    assert last.threads == new.threads
+    workers.dismiss()
+
+
+@pytest.mark.parametrize("has_started", [True, False])
+def test_an_interrupted_submit_is_refused_beside_others(has_started: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C as a second thread is started refuses the work; a thread that has started all the same counts."""
+    workers, gate, refused = Workers(2), Gate(), threading.Event()
+    workers.submit(gate)
+    gate.wait_for(1)
+    start = threading.Thread.start
+
+    def interrupt(thread: threading.Thread) -> None:
+        if has_started:
+            start(thread)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            workers.submit(refused.set)
+    assert workers.threads == 1 + has_started
+    gate.open.set()
+    done = threading.Event()
+    workers.submit(done.set)
+    assert done.wait(PATIENCE)
+    assert not refused.is_set()
+    workers.dismiss()
