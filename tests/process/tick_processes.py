@@ -54,10 +54,6 @@ class Process:
     def send(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
 
-    def send_all(self, number: signal.Signals) -> None:
-        """As a terminal does it: its children get the signal too."""
-        os.killpg(self.pid, number)
-
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Ask it to end, and wait for it; returns its exit code."""
         self.send(number)
