@@ -7,7 +7,8 @@ process of its own. One that isn't noticed is a survivor: a test is missing, or 
 be noticed are in `tests.invariants.equivalent_mutants`, each with the reason.
 
 Without `--all` a share runs of the lists, and a sample of the others, chosen by the seed. What was found out is kept
-in `.mutation` until its source does something else, so a run that was broken off goes on.
+in `.mutation` until its source does something else, so a run that was broken off goes on. `--idle` lists the tests that
+were the first to notice no mutant.
 """
 
 from __future__ import annotations
@@ -34,11 +35,12 @@ from tests.invariants.mutants_steps import STEP_MUTANTS
 from tests.invariants.mutants_verdict import VERDICT_MUTANTS
 from tests.mutation.generate import Mutant as Generated
 from tests.mutation.generate import generate
+from tests.mutation.idle import Killers, idle, report
 from tests.mutation.ledger import Ledger
 from tests.mutation.overlay import ROOT, each
 from tests.mutation.prepared import Prepared
 from tests.mutation.reach import Reach, collect, digest, meaning
-from tests.mutation.trial import Judged, Trials
+from tests.mutation.trial import FAILED, Judged, Trials
 
 LOCK_MUTANTS = HEARING_MUTANTS + RECORD_MUTANTS + HOLDING_MUTANTS
 MUTANTS = LOCK_MUTANTS + INVARIANTS + STEP_MUTANTS + RUN_MUTANTS + VERDICT_MUTANTS
@@ -87,8 +89,8 @@ def mutate(text: str, mutant: Mutant) -> str:
     return text.replace(mutant.old, mutant.new)
 
 
-def is_caught(prepared: Prepared, mutant: Mutant) -> bool:
-    """Whether its tests fail with the mutant in place."""
+def killer_of(prepared: Prepared, mutant: Mutant) -> str:
+    """The first of its tests that fails with the mutant in place; empty if none does."""
     overlay = prepared.overlay
     file = f"firecron/{mutant.file}"
     source = (ROOT / "src" / file).read_bytes()
@@ -99,7 +101,10 @@ def is_caught(prepared: Prepared, mutant: Mutant) -> bool:
         overlay.put(file, source)
     if code not in (None, 0, FAILED_TESTS):
         raise Misfit(f"the tests of {mutant} did not run:\n{overlay.output[-2000:]}")
-    return code != 0
+    if code == 0:
+        return ""
+    found = FAILED.search(overlay.output) if code == FAILED_TESTS else None
+    return found[1] if found else "what hangs"
 
 
 @cache
@@ -127,6 +132,7 @@ def number(mutant: object) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--all", action="store_true", help="all mutants, not only a sample")
+    parser.add_argument("--idle", action="store_true", help="try nothing; list the tests that came first for no mutant")
     parser.add_argument("--only", nargs="+", default=[], help="those with one of these numbers, or texts in them")
     parser.add_argument("--sample", type=int, default=SAMPLE, help=f"how many of the generated ones (default {SAMPLE})")
     parser.add_argument("--seed", type=int, help="which of them; the default changes with the sources")
@@ -138,6 +144,8 @@ def main() -> int:
     listed = [one for one in (MUTANTS if options.all or options.only else share()) if _is_chosen(one, options.only)]
     chosen = [one for one in generated() if _is_chosen(one, options.only)]
     state = STATE / digest((ROOT / "src").rglob("*.py"))
+    if options.idle:
+        return list_idle(chosen, state, options.jobs)
     if not (options.all or options.only):
         seed = int(state.name, 16) % 100_000 if options.seed is None else options.seed
         chosen = random.Random(seed).sample(chosen, min(options.sample, len(chosen)))
@@ -154,10 +162,14 @@ def main() -> int:
 def try_listed(mutants: list[Mutant], jobs: int) -> int:
     """Try listed mutants; how many were not caught."""
     missed = 0
+    killers = Killers(STATE / "listed")
 
     def work(prepared: Prepared, mutant: Mutant) -> tuple[Mutant, str]:
         try:
-            return mutant, "caught" if is_caught(prepared, mutant) else "SURVIVED"
+            killer = killer_of(prepared, mutant)
+            if killer:
+                killers.note(mutant, killer)
+            return mutant, "caught" if killer else "SURVIVED"
         except Misfit as misfit:
             return mutant, f"MISFIT {misfit}"
 
@@ -170,15 +182,23 @@ def try_listed(mutants: list[Mutant], jobs: int) -> int:
     return missed
 
 
-def try_generated(mutants: list[Generated], state: Path, jobs: int, named: set[Generated]) -> bool:
-    """Try generated mutants, the `named` ones also if they are known; whether enough of them were killed."""
-    if not mutants:
-        return True
+def list_idle(mutants: list[Generated], state: Path, jobs: int) -> int:
+    """Print the idle tests, as far as these mutants tell."""
+    reach, ledger = what_is_known(state, jobs)
+    listed = Killers(STATE / "listed").known()
+    killers = {*listed.values(), *ledger.killers()}
+    mutated = {mutant.file for mutant in mutants} | {f"firecron/{file}" for file in LISTED}
+    untried = sum(ledger.verdict(mutant) is None for mutant in mutants)
+    untried += sum(str(mutant) not in listed for mutant in MUTANTS)
+    print("\n".join(report(idle(reach, killers, mutated, APART), reach, untried)))
+    return 0
+
+
+def what_is_known(state: Path, jobs: int) -> tuple[Reach, Ledger]:
+    """What the tests reach, and the verdicts."""
     # But for those about mutants, which would try mutants.
     tests = sorted(file for file in (ROOT / "tests").rglob("*.py") if "muta" not in str(file.relative_to(ROOT)))
     reach = collect([file for file in tests if file.name.startswith("test_")], state / "reach", jobs)
-    if reach.others:
-        print(f"{len(reach.others)} tests fail or are skipped without a mutant, and are not asked")
     helpers = digest(file for file in tests if not file.name.startswith("test_"))
 
     @cache
@@ -194,6 +214,16 @@ def try_generated(mutants: list[Generated], state: Path, jobs: int, named: set[G
         lambda mutant: does(mutant.file),
         lambda mutant: asked(reach.files(mutant.file, mutant.lines)),
     )
+    return reach, ledger
+
+
+def try_generated(mutants: list[Generated], state: Path, jobs: int, named: set[Generated]) -> bool:
+    """Try generated mutants, the `named` ones also if they are known; whether enough of them were killed."""
+    if not mutants:
+        return True
+    reach, ledger = what_is_known(state, jobs)
+    if reach.others:
+        print(f"{len(reach.others)} tests fail or are skipped without a mutant, and are not asked")
     new = [mutant for mutant in mutants if mutant in named or ledger.verdict(mutant) is None]
     for judged in _judge("mutants", new, reach, jobs, is_doubtful=False):
         ledger.note(judged)

@@ -22,19 +22,24 @@ class Ledger:
         self._source = source
         self._tests = tests
         self._known: dict[str, tuple[Verdict, str]] = {}
+        self._killers: dict[str, str] = {}
         for line in file.read_text("utf-8").splitlines() if file.exists() else []:
-            key, verdict, asked, _ = json.loads(line)
-            self._known[key] = verdict, asked
+            key, verdict, asked, by = json.loads(line)
+            self._known[key], self._killers[key] = (verdict, asked), by
 
     def verdict(self, mutant: Mutant) -> Verdict | None:
         """What came of this mutant; None if it is to be tried."""
         verdict, asked = self._known.get(self._key(mutant), (None, ""))
         return verdict if verdict == "killed" or asked == self._tests(mutant) else None
 
+    def killers(self) -> set[str]:
+        """The tests that have killed a mutant, first of all that were asked."""
+        return {by for key, by in self._killers.items() if self._known[key][0] == "killed"}
+
     def note(self, judged: Judged) -> None:
         """Write it down."""
         key, asked = self._key(judged.mutant), self._tests(judged.mutant)
-        self._known[key] = judged.verdict, asked
+        self._known[key], self._killers[key] = (judged.verdict, asked), judged.by
         self._file.parent.mkdir(parents=True, exist_ok=True)
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps([key, judged.verdict, asked, judged.by]) + "\n")

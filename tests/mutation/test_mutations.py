@@ -10,7 +10,7 @@ from tests.invariants.equivalent_mutants import EQUIVALENT
 from tests.invariants.mutants import Mutant
 from tests.mutation.overlay import ROOT
 from tests.mutation.prepared import Prepared
-from tests.mutations import BOUND, LISTED, MUTANTS, Misfit, generated, generated_of, is_caught, mutate, share
+from tests.mutations import BOUND, LISTED, MUTANTS, Misfit, generated, generated_of, killer_of, mutate, share
 
 EXAMPLE = MUTANTS[0]
 
@@ -26,7 +26,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
 @pytest.mark.parametrize("mutant", share(), ids=str)
 def test_a_mutant_is_noticed(mutant: Mutant, prepared: Prepared) -> None:
     """With one comparison or guard of the lock broken, a test fails."""
-    assert is_caught(prepared, mutant), f"no test of {mutant.tests} fails with {mutant}"
+    assert killer_of(prepared, mutant), f"no test of {mutant.tests} fails with {mutant}"
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
@@ -47,7 +47,7 @@ def test_a_mutant_whose_tests_do_not_run_is_no_mutant(prepared: Prepared) -> Non
     """A copy that can't be imported is not taken for one that was noticed, and is mended for the next mutant."""
     file = f"firecron/{EXAMPLE.file}"
     with pytest.raises(Misfit, match="did not run"):
-        is_caught(prepared, Mutant(EXAMPLE.file, EXAMPLE.old, "no python", EXAMPLE.tests))
+        killer_of(prepared, Mutant(EXAMPLE.file, EXAMPLE.old, "no python", EXAMPLE.tests))
     assert (prepared.overlay.source / file).read_bytes() == (ROOT / "src" / file).read_bytes()
 
 

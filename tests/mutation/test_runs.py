@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.mutation.generate import Mutant, generate
+from tests.mutation.idle import Killers, idle, report
 from tests.mutation.ledger import Ledger
 from tests.mutation.overlay import ROOT
 from tests.mutation.reach import Reach, collect
@@ -90,9 +91,28 @@ def test_what_is_known_is_not_tried_again(
     file = tmp_path / "state" / "verdicts"
     first = Ledger(file, lambda _: "source", lambda _: "tests")
     assert first.verdict(MUTANT) is None
-    first.note(Judged(MUTANT, verdict))
+    first.note(Judged(MUTANT, verdict, "killer"))
+    assert first.killers() == ({"killer"} if verdict == "killed" else set())
     assert first.verdict(MUTANT) == verdict
     assert Ledger(file, lambda _: source, lambda _: tests).verdict(MUTANT) == expected
+
+
+def test_a_test_that_comes_first_for_no_mutant_is_idle(tmp_path: Path) -> None:
+    """One that has killed a mutant first, or reaches a line alone, guards something; so may one of the commands."""
+    found = reach(kills=(0.1, [3]), alone=(0.1, [3, 4]), idles=(0.1, [3]), commands=(0.1, [3]))
+    found.lines["firecron/cli/root.py"] = {1: {"commands", "idles_elsewhere"}}
+    file = "firecron/base/flag.py"
+    assert idle(found, {"kills"}, {file}, {"cli"}) == ["idles"]
+    assert idle(found, {"kills", "idles"}, {file}, {"cli"}) == []
+    assert idle(found, set(), set(), {"cli"}) == []
+    *_, total, untried = report(["idles"], found, 2)
+    assert total.startswith("1 of 4 tests")
+    assert untried.startswith("2 mutants were not tried")
+    killers = Killers(tmp_path / "state" / "listed")
+    assert killers.known() == {}
+    for by in ("first", "second"):
+        killers.note("mutant", by)
+    assert killers.known() == {"mutant": "second"}
 
 
 def test_words_change_nothing_that_is_known() -> None:

@@ -37,7 +37,7 @@ _LIKELY_SECONDS = 1.0
 _VIRTUAL = "tests/unit/"
 
 _NONE_COLLECTED = 5
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - |$)", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - |$)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def _first_failed(overlay: Overlay, tests: list[str], seconds: dict[str, float],
         raise RuntimeError(f"none of the tests was found: {tests[:5]}\n{overlay.output[-2000:]}")
     if code is None:
         return Failure("what hangs", hung=True)
-    found = _FAILED.search(overlay.output)
+    found = FAILED.search(overlay.output)
     if code == 0:
         return Failure("")
     return Failure(found[1], f"Timeout (>{limit}" in overlay.output) if found else Failure("what can't be imported")
