@@ -20,6 +20,7 @@ from rtdb_emulator.jsondata import INVALID_OBJECT, parse, parse_priority
 from rtdb_emulator.paths import PRIORITY, check_depth, split_keys
 from rtdb_emulator.query import Query
 from rtdb_emulator.rules import OPEN, Rules, Write
+from rtdb_emulator.rules.authorize import Request
 from rtdb_emulator.rules.coverage import Coverage
 from rtdb_emulator.rules.explain import Refused
 from rtdb_emulator.tree import EMPTY, Node, Path, leaf
@@ -256,7 +257,8 @@ class Database:
             return
         facts = query.facts if query else None
         real, auth, now = _real(path), access.auth, self._now()
-        if not self.rules.may_read(root, real, auth=auth, now=now, query=facts, coverage=self.coverage):
+        request = self.rules.request(root, None, auth=auth, now=now, coverage=self.coverage)
+        if not request.may_read(real, facts):
             raise self._denied(Refused("read", real, self.rules, root, None, (), auth, now, facts, why_read))
 
     def _denied(self, refused: Refused) -> Denied:
@@ -302,17 +304,16 @@ class Database:
         for change in sorted(changes, key=lambda change: change.priority_only):
             after = change.apply(after)
         writes = tuple(Write(change.path, EMPTY if change.priority_only else change.sent) for change in changes)
-        if not access.admin and not self.rules.grants_write(
-            self.root, after, writes, auth=access.auth, now=now, coverage=self.coverage
-        ):
+        if not access.admin and not all(map(self._request(after, access, now).grants_write, writes)):
             raise self._denied(self._refused("write", after, writes, access, now))
         return after, writes
 
     def _check_valid(self, after: Node, writes: tuple[Write, ...], access: Access, now: int) -> None:
-        if not access.admin and not self.rules.is_valid(
-            self.root, after, writes, auth=access.auth, now=now, coverage=self.coverage
-        ):
+        if not access.admin and not all(map(self._request(after, access, now).is_valid, writes)):
             raise self._denied(self._refused("validate", after, writes, access, now))
+
+    def _request(self, after: Node, access: Access, now: int) -> Request:
+        return self.rules.request(self.root, after, auth=access.auth, now=now, coverage=self.coverage)
 
     def _check_possible(self, data: Mapping[Path, object], access: Access) -> None:
         with self._lock:

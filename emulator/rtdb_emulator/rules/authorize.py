@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from rtdb_emulator.rules.check import check_rule
 from rtdb_emulator.rules.coverage import Coverage
 from rtdb_emulator.rules.document import Array, Constant, Object, RulesError, Text, Value, error_at, position
-from rtdb_emulator.rules.evaluate import Rule, compiled
-from rtdb_emulator.rules.grammar import parse_expression
-from rtdb_emulator.rules.values import PLAIN_READ, QueryFacts, Scope, Snapshot
+from rtdb_emulator.rules.evaluate import PLAIN_READ, QueryFacts, Rule, Scope, Snapshot, compiled
+from rtdb_emulator.rules.syntax import parse_expression
 from rtdb_emulator.tree import Node, Path
 
 _RULES = (".read", ".write", ".validate")
@@ -175,14 +174,17 @@ class Request:
         self._now = now
         self._coverage = coverage
 
-    def may_read(self, path: Path, query: QueryFacts | None) -> bool:
+    def may_read(self, path: Path, query: QueryFacts | None = None) -> bool:
+        """Return whether a `.read` from the root down to the path grants the read. `query` is None for a plain read."""
         asked = query or PLAIN_READ
         return any(self._holds(place.rules.read, place, asked) for place in self._on(path))
 
     def grants_write(self, write: Write) -> bool:
+        """Return whether the `.write` rules grant a write: half of what it needs."""
         return any(self._holds(place.rules.write, place) for place in self._on(write.path))
 
     def is_valid(self, write: Write) -> bool:
+        """Return whether the `.validate` rules accept a write: the other half."""
         places = [*self._on(write.path)]
         if not all(self._is_valid(place) for place in places):
             return False
