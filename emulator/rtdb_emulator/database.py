@@ -9,21 +9,22 @@ sees every commit once and in order; they must not block.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from rtdb_emulator.errors import BadRequest, Denied, Refusal
 from rtdb_emulator.jsondata import INVALID_OBJECT, parse, parse_priority
+from rtdb_emulator.large import are_large
 from rtdb_emulator.paths import PRIORITY, check_depth, split_keys
 from rtdb_emulator.query import Query
 from rtdb_emulator.rules import OPEN, Rules, Write
 from rtdb_emulator.rules.authorize import Request
 from rtdb_emulator.rules.coverage import Coverage
 from rtdb_emulator.rules.explain import Refused
-from rtdb_emulator.tree import EMPTY, Node, Path, leaf
+from rtdb_emulator.tree import EMPTY, Node, Path, comparing, leaf
 
 NULL_ETAG = "null_etag"
 
@@ -360,3 +361,90 @@ def _targets(path: Path, data: Mapping[str, object]) -> dict[str, Path]:
         if longer[: len(shorter)] == shorter:
             raise BadRequest(f"Invalid data; path '{above}' is ancestor of, or the same as, path '{below}'.")
     return targets
+
+
+# --- what a commit changes at one place: the smallest change
+#
+# It is found out inside the commit where that is quick, else in steps after it, which look at nothing but the two trees
+# of the commit.
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """The node at this path has changed to `node`."""
+
+    path: Path
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """The nodes at these paths below `path` have changed."""
+
+    path: Path
+    nodes: Mapping[Path, Node]
+
+
+Seen: TypeAlias = Put | Merge
+
+# The most changes that are looked at between two steps, and the most children that a window moves one by one.
+MOST_CHANGES = 200
+
+
+def takes_long(place: Path, commit: Commit) -> bool:
+    """Return whether it takes long to find what a commit changes at or below a place."""
+    if len(commit.changes) > MOST_CHANGES:
+        return True
+    written = [path for change in commit.changes if (path := _written(place, change)) is not None]
+    return are_large(root.at(path) for path in written for root in (commit.before, commit.after))
+
+
+def seeing(place: Path, commit: Commit) -> Generator[None, None, Seen | None]:
+    """Return the change at or below a place, found out in steps; None if nothing there has changed."""
+    changes = []
+    for number, change in enumerate(commit.changes, 1):
+        written = _written(place, change)
+        if written is not None and not (yield from comparing(commit.before.at(written), commit.after.at(written))):
+            changes.append(change)
+        if number % MOST_CHANGES == 0:
+            yield
+    if not changes:
+        return None
+    if any(is_within(place, change.path) for change in changes):
+        return Put(place, commit.after.at(place))
+    if not commit.patch:
+        (change,) = changes
+        return Put(change.path, commit.after.at(change.path))
+    if not is_within(commit.path, place):
+        return merged(place, changes, commit.after)
+    return merged(commit.path, commit.changes, commit.after)
+
+
+def merged(base: Path, changes: Sequence[Change], after: Node) -> Seen:
+    """Return several changes at or below one path as one change."""
+    written = [change.path for change in changes]
+    paths = set(written)
+    if base in paths:  # only a priority can be written at the base itself
+        return Put(base, after.at(base))
+    # The same write may have changed a node's priority and nodes below it: the whole node has both.
+    least = [path for path in written if not any(path[:end] in paths for end in range(len(path)))]
+    return Merge(base, {path[len(base) :]: after.at(path) for path in least})
+
+
+def children(path: Path, seen: Seen) -> set[str] | None:
+    """Return the children that a commit has changed; None if it has changed the node itself."""
+    if len(seen.path) > len(path):
+        return {seen.path[len(path)]}
+    return {below[0] for below in seen.nodes} if isinstance(seen, Merge) else None
+
+
+def is_within(path: Path, base: Path) -> bool:
+    """Return whether `path` is `base` or lies below it."""
+    return path[: len(base)] == base
+
+
+def _written(place: Path, change: Change) -> Path | None:
+    """Return the part of a place that a change writes; None if it writes elsewhere."""
+    if is_within(change.path, place):
+        return change.path
+    return place if is_within(place, change.path) else None

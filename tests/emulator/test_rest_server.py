@@ -16,8 +16,8 @@ from tests.emulator.test_stream_frames import stream
 
 from rtdb_emulator.database import Database
 from rtdb_emulator.emulator import Emulator
+from rtdb_emulator.http.sse import View
 from rtdb_emulator.pytest_plugin import Rtdb
-from rtdb_emulator.watching import View
 
 
 def broken(*_: object, **__: object) -> None:

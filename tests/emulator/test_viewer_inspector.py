@@ -14,7 +14,7 @@ from rtdb_emulator.database import ADMIN, Access
 from rtdb_emulator.errors import BadRequest
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator.store import Operation, Store
-from rtdb_emulator.viewer.inspector import MOST_WINDOWS, Inspector, Json
+from rtdb_emulator.viewer import MOST_WINDOWS, Inspector, Json
 
 LOCKS = {"show": {"w": {"path": "/cron-locks", "start": None}}}
 

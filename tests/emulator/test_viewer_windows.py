@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rtdb_emulator.jsondata import parse
-from rtdb_emulator.viewer.inspector import LARGEST_VALUE, LONGEST_TEXT, ROWS, Json, whole, window
+from rtdb_emulator.viewer import LARGEST_VALUE, LONGEST_TEXT, ROWS, Json, whole, window
 
 
 def of(data: object, start: str | None = None) -> Json:

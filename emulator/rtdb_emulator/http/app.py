@@ -34,14 +34,13 @@ from rtdb_emulator.http.messages import (
     Content,
     Reply,
     RestRequest,
-    Stream,
     error_reply,
     identify,
     is_admin,
     method_of,
 )
 from rtdb_emulator.http.service import Service
-from rtdb_emulator.http.sse import CONTENT_TYPE, HEADERS, Subscription
+from rtdb_emulator.http.sse import CONTENT_TYPE, HEADERS, Stream, Subscription
 from rtdb_emulator.jsondata import NeedsServer
 from rtdb_emulator.large import LARGE, reading, reading_patch
 from rtdb_emulator.paths import PRIORITY, parse_url_path, parse_url_query

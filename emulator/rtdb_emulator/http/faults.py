@@ -18,7 +18,8 @@ from types import TracebackType
 from typing import Final, Literal, Protocol, Self, TypeAlias, TypeVar, Unpack, cast
 
 from rtdb_emulator.http.log import Criteria, RequestFacts, check, fits
-from rtdb_emulator.http.messages import Answer, Reply, Stream
+from rtdb_emulator.http.messages import Answer, Reply
+from rtdb_emulator.http.sse import Stream
 
 # --- a request under way, over HTTP or a socket, as a fault sees it
 

@@ -27,20 +27,19 @@ from rtdb_emulator.http.messages import (
     Options,
     Reply,
     RestRequest,
-    Stream,
     error_reply,
     has_query,
     identify,
     method_of,
     parse_options,
 )
+from rtdb_emulator.http.sse import Stream, View
 from rtdb_emulator.jsondata import decode, decode_patch, encode, render
 from rtdb_emulator.large import MOST_AT_ONCE, Form, Long, is_large, preparing, writing, writing_keys
 from rtdb_emulator.paths import PRIORITY, PushIds, parse_url_path
 from rtdb_emulator.query import Query, parse_query, parse_shallow
 from rtdb_emulator.store import Account, Store
 from rtdb_emulator.tree import EMPTY, Node, Path
-from rtdb_emulator.watching import View
 
 logger = logging.getLogger("rtdb_emulator")
 

@@ -15,14 +15,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, final
 
-from rtdb_emulator.database import Access, Commit, Database
+from rtdb_emulator.database import (
+    MOST_CHANGES,
+    Access,
+    Commit,
+    Database,
+    Merge,
+    Put,
+    Seen,
+    children,
+    seeing,
+    takes_long,
+)
 from rtdb_emulator.errors import Denied
 from rtdb_emulator.large import WIRE, Long, are_large, writing_all
 from rtdb_emulator.query import Place, Query, arranging, keys_in_order, places
 from rtdb_emulator.steps import Later, at_once, gathering
 from rtdb_emulator.table import SMALL, empty_buckets, fill, finished
 from rtdb_emulator.tree import EMPTY, Member, Node, Path, branch, comparing
-from rtdb_emulator.watching import MOST_CHANGES, Merge, Put, Seen, children, seeing, takes_long
 from rtdb_emulator.ws.messages import Message, dumps, exported, pushed
 
 _GroupKey: TypeAlias = tuple[Path, str]

@@ -22,7 +22,7 @@ from rtdb_emulator.http.service import Service
 from rtdb_emulator.paths import parse_url_query
 from rtdb_emulator.steps import Later, at_once, has_more, in_slices
 from rtdb_emulator.store import Store
-from rtdb_emulator.viewer.inspector import Inspector
+from rtdb_emulator.viewer import Inspector
 from rtdb_emulator.ws.connection import Connection
 from rtdb_emulator.ws.exchange import Opening
 from rtdb_emulator.ws.listens import Listens

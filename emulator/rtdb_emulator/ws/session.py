@@ -24,7 +24,7 @@ from rtdb_emulator.query import Query
 from rtdb_emulator.rules.explain import explain
 from rtdb_emulator.steps import at_once
 from rtdb_emulator.tree import Node, Path, branch
-from rtdb_emulator.viewer.inspector import Inspector
+from rtdb_emulator.viewer import Inspector
 from rtdb_emulator.ws.listens import Listen, Listens
 from rtdb_emulator.ws.messages import (
     INSPECT,

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from rtdb_emulator.database import ADMIN, Commit, Database
 from rtdb_emulator.errors import BadRequest
+from rtdb_emulator.http.sse import Event, View
 from rtdb_emulator.jsondata import parse, render
 from rtdb_emulator.paths import split_path
 from rtdb_emulator.query import Query, parse_query
 from rtdb_emulator.tree import EMPTY, Node, Path, branch
-from rtdb_emulator.watching import Event, View
 
 KEYS = st.sampled_from(["a", "b", "0"])
 PATHS = st.lists(KEYS, max_size=3).map(tuple)
