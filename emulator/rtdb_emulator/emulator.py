@@ -30,7 +30,7 @@ from rtdb_emulator.paths import split_path
 from rtdb_emulator.rules import OPEN, Rules
 from rtdb_emulator.rules.coverage import Coverage
 from rtdb_emulator.store import Operations, Refusals, Store
-from rtdb_emulator.ws.server import Settings, Sockets
+from rtdb_emulator.ws.server import Sockets
 
 DEFAULT_PROJECT = "demo-firecron"
 
@@ -71,7 +71,8 @@ class Emulator:
         self._project = project
         self._keep_alive = keep_alive
         self._random = SystemRandom() if seed is None else Random(seed)
-        self._sockets = Settings(silence, explain)
+        self._silence = silence
+        self._explain = explain
         self._listener: Listener | None = None
         self.port = port
         self.requests = RequestLog()
@@ -211,7 +212,9 @@ class Emulator:
     def _make_app(self) -> App:
         doors = Doors(self.faults, self._store.now).endpoints()
         service = Service(self._store, self._project, self._random.getrandbits, doors)
-        sockets = Sockets(self._store, service, self.requests, self.faults, self._sockets)
+        sockets = Sockets(
+            self._store, service, self.requests, self.faults, silence=self._silence, explains=self._explain
+        )
         app = App(service, self.requests, self.faults, self._keep_alive, sockets, self._store.remains)
         self.faults.interrupt = lambda criteria: self._interrupt(app, criteria)
         self._store.remains.attach(app.wake)

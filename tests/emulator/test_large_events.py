@@ -41,7 +41,7 @@ class Slow:
         self.heard: list[str] = []
         self.messages: deque[Message] = deque()
         self._steps: Iterator[None] | None = None
-        self._session = Session(listens, self, lambda: pytest.fail("nothing inspects"))
+        self._session = Session(listens, self.send, lambda: pytest.fail("nothing inspects"))
         listen = {"p": "/l", "h": ""} if asked is None else {"p": "/l", "q": asked, "t": 1, "h": ""}
         assert self._session.handle(Request(1, "q", listen)).status == "ok"
 

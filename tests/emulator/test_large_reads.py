@@ -30,8 +30,8 @@ from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator.query import Bound, Query, arranging, places
 from rtdb_emulator.tree import Member, Node, Path
 from rtdb_emulator.ws import messages
+from rtdb_emulator.ws.connection import Outlet
 from rtdb_emulator.ws.messages import Message, framed
-from rtdb_emulator.ws.outlet import Outlet
 
 MANY: dict[str, dict[str, Any]] = {f"k{number:03}": {"n": number * 7 % 300, "s": "text"} for number in range(300)}
 RULES = {"rules": {".read": True, ".write": True, "l": {".indexOn": "n"}}}

@@ -13,7 +13,7 @@ from websockets.exceptions import InvalidStatus
 
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
-from rtdb_emulator.ws import outlet
+from rtdb_emulator.ws import connection
 from rtdb_emulator.ws.messages import SEGMENT, Assembler, Broken, cut
 
 
@@ -184,7 +184,7 @@ def test_a_client_that_reads_nothing_is_dropped_and_holds_up_nobody(
 ) -> None:
     """What waits for a client is bounded; others go on meanwhile, and the client's end is an end like any other."""
     bound = 4 * 1024 * 1024
-    monkeypatch.setattr(outlet, "MAX_WAITING", bound)
+    monkeypatch.setattr(connection, "MAX_WAITING", bound)
     large = "x" * (1024 * 1024)
     with rtdb_raw(rtdb) as raw, socket_client(rtdb.emulator, rtdb.namespace) as other:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -202,7 +202,7 @@ def test_a_client_that_reads_nothing_is_dropped_and_holds_up_nobody(
 def test_a_value_may_be_larger_than_what_may_wait(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits is bounded where more is to be sent: a client that reads gets one large value, and is not dropped."""
     bound = 64 * 1024
-    monkeypatch.setattr(outlet, "MAX_WAITING", bound)
+    monkeypatch.setattr(connection, "MAX_WAITING", bound)
     large = "x" * (100 * bound)
     with socket_client(rtdb.emulator, rtdb.namespace) as client:
         client.ask("q", p="/big", h="")

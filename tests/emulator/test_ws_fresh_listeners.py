@@ -106,7 +106,7 @@ class Client:
         return self.view.node
 
     def _connect(self, known: str) -> None:
-        self._session = Session(self._listens, self, lambda: pytest.fail("nothing inspects"))
+        self._session = Session(self._listens, self.send, lambda: pytest.fail("nothing inspects"))
         listen = {"p": "/l", "q": self._asked, "t": next(self._numbers), "h": known}
         assert self._session.handle(Request(1, "q", listen)).status == "ok"
 

@@ -23,7 +23,7 @@ from rtdb_emulator.jsondata import parse, render
 from rtdb_emulator.store import Store
 from rtdb_emulator.tree import Node
 from rtdb_emulator.ws.connection import Connection
-from rtdb_emulator.ws.server import Settings, Sockets
+from rtdb_emulator.ws.server import Sockets
 
 P = ParamSpec("P")
 HANDSHAKE = (
@@ -139,7 +139,7 @@ def test_any_bytes_are_answered_or_close_the_connection(
     """Random frames, whole and broken, cut anywhere: nothing breaks, the tree stays one, and nothing is kept after."""
     caplog.clear()
     store = Store(lambda: 1)
-    sockets = Sockets(store, Service(store, "demo"), RequestLog(), Faults(), Settings())
+    sockets = Sockets(store, Service(store, "demo"), RequestLog(), Faults(), silence=120.0, explains=False)
     sent = data.draw(_BYTES)
     wire = Wire()
     _turns(loop, sockets.adopt, wire, HANDSHAKE, 1, loop)
@@ -165,7 +165,7 @@ def test_memory_does_not_grow_with_what_is_never_finished(loop: asyncio.Abstract
     """A message that is announced and never ends, and fragments that never end, are bounded."""
     for first in (Frame(Opcode.TEXT, b"999999").serialize(mask=True), b""):
         store = Store(lambda: 1)
-        sockets = Sockets(store, Service(store, "demo"), RequestLog(), Faults(), Settings())
+        sockets = Sockets(store, Service(store, "demo"), RequestLog(), Faults(), silence=120.0, explains=False)
         wire = Wire()
         _turns(loop, sockets.adopt, wire, HANDSHAKE, 1, loop)
         connection = wire.protocol

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Final, Protocol, TypeAlias, TypeGuard, final
+from typing import Final, TypeAlias, TypeGuard, final
 
 from rtdb_emulator.database import ADMIN, NULL_ETAG, SIGNED_OUT, Access, Database, PreconditionFailed
 from rtdb_emulator.errors import BadRequest, Denied
@@ -51,22 +51,23 @@ _Body: TypeAlias = Mapping[str, object]
 _Known: TypeAlias = tuple[Path, str]
 
 
-class Sink(Protocol):
-    """Queue a message for the client. The thread of a commit calls this, and it never blocks."""
-
-    def send(self, message: Message) -> None: ...
-
-
 class Session:
-    """A client, from its hello to its end. With `explains` it gets the reason for each refusal. `inspect` begins to
-    serve the emulator's own page.
+    """A client, from its hello to its end. With `explains` it gets the reason for each refusal.
+
+    `send` queues a message for it. The thread of a commit calls it, and it never blocks. `inspect` begins to serve the
+    emulator's own page.
     """
 
     def __init__(
-        self, listens: Listens, sink: Sink, inspect: Callable[[], Inspector], *, explains: bool = False
+        self,
+        listens: Listens,
+        send: Callable[[Message], None],
+        inspect: Callable[[], Inspector],
+        *,
+        explains: bool = False,
     ) -> None:
         self.access = SIGNED_OUT
-        self.send: Callable[[Message], None] = sink.send
+        self.send = send
         self._database: Database = listens.database
         self._all = listens
         self._listens: dict[_Known, Listen] = {}

@@ -1,4 +1,4 @@
-"""One request of a socket, from its arrival to its answer, and the answer that a fault makes of it.
+"""The requests of a socket, each from its arrival to its answer.
 
 The first request of a connection is its opening, whose answer is the hello; then come the operations of the client.
 Requests for data, and refused credentials, are also operations on the emulator's page.
@@ -6,7 +6,6 @@ Requests for data, and refused credentials, are also operations on the emulator'
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import time
@@ -16,11 +15,10 @@ from typing import Protocol
 
 from rtdb_emulator.database import Access
 from rtdb_emulator.http.log import RequestFacts
-from rtdb_emulator.http.messages import Reply
 from rtdb_emulator.paths import MAX_DEPTH, MAX_KEY_BYTES, PRIORITY
 from rtdb_emulator.steps import Later, at_once
 from rtdb_emulator.store import Account, Operation, Verdict
-from rtdb_emulator.ws.messages import VERSION, Answer, Message, Request, answered, control, dumps, expired, refusal
+from rtdb_emulator.ws.messages import VERSION, Answer, Message, Request, answered, dumps, refusal
 from rtdb_emulator.ws.session import Session
 
 logger = logging.getLogger("rtdb_emulator")
@@ -135,93 +133,6 @@ class Opening:
 
     def account(self, answer: Answer | None) -> Account | None:
         return None
-
-
-# --- under way, as a fault sees it
-
-_WORDS = {401: "permission_denied", 403: "permission_denied", 412: "datastale", 413: "too_big", 503: "unavailable"}
-
-
-class Line(Protocol):
-    """The parts of a connection that faults need."""
-
-    @property
-    def over(self) -> asyncio.Event: ...
-
-    def send(self, message: Message) -> None: ...
-
-    def send_before(self, mark: int, message: Message) -> None: ...
-
-    def mark(self) -> int: ...
-
-    def cut(self, message: Message) -> None: ...
-
-    def freeze(self) -> None: ...
-
-
-class Exchange:
-    """A socket's request under way (`http.faults.SocketExchange`)."""
-
-    def __init__(self, line: Line, asked: Asked) -> None:
-        self._line = line
-        self._asked = asked
-        self._served: tuple[Reply, Answer] | None = None
-        # The answer that the client has got already.
-        self.answered: Answer | None = None
-
-    @property
-    def over(self) -> asyncio.Event:
-        return self._line.over
-
-    def serve(self, *, rules_first: bool = False) -> Reply:
-        answer = self._asked.do(rules_first=rules_first)
-        data = answer.data.encode() if isinstance(answer.data, str) else bytes(answer.data.whole)
-        reply = Reply(200, data)
-        self._served = reply, answer
-        return reply
-
-    def serve_answer_first(self) -> None:
-        mark = self._line.mark()
-        self.answered = self._asked.do()
-        self._line.send_before(mark, self._asked.message(self.answered))
-
-    def control(self, kind: str, data: object) -> None:
-        self._line.send(control(kind, data))
-
-    def expire(self, text: str) -> None:
-        self._line.send(expired(text))
-
-    def cut(self) -> None:
-        self._line.cut(self._asked.message(self._asked.do()))
-
-    def freeze(self) -> None:
-        self._line.freeze()
-
-    def skew(self, milliseconds: int) -> None:
-        if isinstance(self._asked, Opening):
-            self._asked.skew = milliseconds
-
-    def outcome(self, reply: Reply) -> Answer | str:
-        """Return the answer that a fault has made, or a frame that is not an answer."""
-        if self._served is not None and reply is self._served[0]:
-            return self._served[1]
-        text = reply.body.decode(errors="replace")
-        if reply.status != 200:
-            return refusal(_WORDS.get(reply.status, "failed"), _error_in(text))
-        try:
-            json.loads(text)
-        except ValueError:
-            return text
-        return Answer("ok", text)
-
-
-def _error_in(text: str) -> str:
-    """Return the text of a REST error."""
-    try:
-        data = json.loads(text)
-    except ValueError:
-        return text
-    return data["error"] if isinstance(data, dict) and isinstance(data.get("error"), str) else text
 
 
 # --- as an operation, for the emulator's page
