@@ -19,11 +19,10 @@ from urllib.parse import quote
 
 from rtdb_emulator.clock import wall_clock
 from rtdb_emulator.database import ADMIN
-from rtdb_emulator.http.app import App
-from rtdb_emulator.http.endpoints import Doors
+from rtdb_emulator.http.endpoints import Endpoints
 from rtdb_emulator.http.faults import Faults
-from rtdb_emulator.http.listener import Listener, open_socket
 from rtdb_emulator.http.log import Criteria, RequestLog
+from rtdb_emulator.http.server import App, Listener, open_socket
 from rtdb_emulator.http.service import Service
 from rtdb_emulator.jsondata import render
 from rtdb_emulator.paths import split_path
@@ -210,8 +209,8 @@ class Emulator:
         return _port(listening)
 
     def _make_app(self) -> App:
-        doors = Doors(self.faults, self._store.now).endpoints()
-        service = Service(self._store, self._project, self._random.getrandbits, doors)
+        endpoints = Endpoints(self._store, self.faults)
+        service = Service(self._store, self._project, endpoints, self._random.getrandbits)
         sockets = Sockets(
             self._store, service, self.requests, self.faults, silence=self._silence, explains=self._explain
         )

@@ -66,7 +66,7 @@ class Slow:
         return self.heard
 
     def leave(self) -> None:
-        self._session.end(writes=False)
+        at_once(self._session.ending(writes=False))
 
 
 @pytest.mark.parametrize("seed", [1])

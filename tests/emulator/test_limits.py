@@ -8,7 +8,7 @@ import pytest
 from tests.emulator.test_rest_wire import OWNER, call, wire
 
 from rtdb_emulator import large
-from rtdb_emulator.http import app, messages
+from rtdb_emulator.http import messages, server
 from rtdb_emulator.pytest_plugin import Rtdb
 
 MEBIBYTE = 1024 * 1024
@@ -71,7 +71,7 @@ def test_a_key_has_at_most_768_bytes(rtdb: Rtdb, character: str) -> None:
 def test_a_body_has_at_most_256_mebibytes(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
     """A body over the limit is refused before it has come whole, and the connection can be used further."""
     assert messages.MAX_BODY == 256 * MEBIBYTE
-    monkeypatch.setattr(app, "MAX_BODY", 1000)
+    monkeypatch.setattr(server, "MAX_BODY", 1000)
     with wire(rtdb.emulator) as connection:
         connection.send(
             f"PUT /n.json?ns={rtdb.namespace} HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n".encode()
@@ -87,7 +87,7 @@ def test_a_body_has_at_most_256_mebibytes(rtdb: Rtdb, monkeypatch: pytest.Monkey
 
 def test_an_admin_imports_more(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
     """A body over the limit is taken from an admin, unless they ask for a limit or act as somebody else."""
-    monkeypatch.setattr(app, "MAX_BODY", 1000)
+    monkeypatch.setattr(server, "MAX_BODY", 1000)
     monkeypatch.setitem(messages.WRITE_SIZE_LIMITS, "large", 1000)
     body = json.dumps("x" * 1000)
     assert call(rtdb, "PUT", "/n.json", body, OWNER).status_code == 200
@@ -100,8 +100,8 @@ def test_an_admin_imports_more(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_an_answer_has_at_most_256_mebibytes(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
     """A read over the limit is refused, and its parts can still be read."""
-    assert app.MAX_READ == 256 * MEBIBYTE
-    monkeypatch.setattr(app, "MAX_READ", 20)
+    assert server.MAX_READ == 256 * MEBIBYTE
+    monkeypatch.setattr(server, "MAX_READ", 20)
     monkeypatch.setattr(large, "LARGE", 19)
     rtdb.set("/n", {"a": "x" * 18, "b": 1})
     refused = call(rtdb, "GET", "/n.json")

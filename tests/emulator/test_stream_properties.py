@@ -123,7 +123,7 @@ class Client:
 
 def selected(view: View, root: Node) -> Node:
     node = root.at(view.path)
-    return node if view.query is None else branch(view.query.select(node))
+    return node if view.query is None else branch({key: node.child(key) for key in view.query.keys(node)})
 
 
 @settings(max_examples=600)

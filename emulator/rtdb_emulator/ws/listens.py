@@ -312,15 +312,12 @@ class Window:
             return self._keys.copy()
         return self._keys[-limit:] if self._query.from_end else self._keys[:limit]
 
-    def move(self, path: Path, seen: Seen, after: Node) -> Seen | None:
+    def moving(self, path: Path, seen: Seen, after: Node) -> Generator[None, None, Seen | None]:
         """Follow a commit whose change `seen` is at or below `path`, where `after` is now. Return the window's change.
 
-        Children that leave come first, because a client's full window has no room for one more.
+        Children that leave come first, because a client's full window has no room for one more. Until the steps have
+        ended, the window is neither asked for its keys nor moved again.
         """
-        return at_once(self.moving(path, seen, after))
-
-    def moving(self, path: Path, seen: Seen, after: Node) -> Generator[None, None, Seen | None]:
-        """Do the same in steps. Until they have ended, the window is neither asked for its keys nor moved again."""
         before, size = self._node, self._size
         changed = children(path, seen)
         old = yield from self._visible(changed)

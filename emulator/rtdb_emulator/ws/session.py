@@ -22,7 +22,6 @@ from rtdb_emulator.large import preparing
 from rtdb_emulator.paths import PRIORITY, split_path
 from rtdb_emulator.query import Query
 from rtdb_emulator.rules.explain import explain
-from rtdb_emulator.steps import at_once
 from rtdb_emulator.tree import Node, Path, branch
 from rtdb_emulator.viewer import Inspector
 from rtdb_emulator.ws.listens import Listen, Listens
@@ -129,13 +128,10 @@ class Session:
         self._explain(denied)
         self.send(ended(listen.path, listen.spelled))
 
-    def end(self, *, writes: bool) -> None:
-        """The client is gone: end its listens, and with `writes` run its onDisconnect writes."""
-        at_once(self.ending(writes=writes))
-
     def ending(self, *, writes: bool) -> Generator[None]:
-        """Do the same in steps; a few writes are one step. The listens end with the first step.
+        """The client is gone: end its listens, and with `writes` run its onDisconnect writes, a few in each step.
 
+        The listens end with the first step.
         Each write is a commit of its own, in the order in which it would come at once, and under the rules of its
         moment. So others may see some of the writes without the rest, and may write between them: it is the same as if
         they did so between the requests of a client. Whoever must not come between runs the rest first: the same client
