@@ -79,17 +79,13 @@ class Commit:
 
 
 class Listener(Protocol):
+    @property
+    def watching(self) -> int:
+        """The number of listeners that this one stands for."""
+
     def committed(self, commit: Commit) -> None: ...
 
     def rules_changed(self) -> None: ...
-
-
-class Crowd(Listener, Protocol):
-    """A listener that stands for several listeners."""
-
-    @property
-    def watching(self) -> int:
-        """The number of these listeners."""
 
 
 class Keeper(Protocol):
@@ -125,7 +121,6 @@ class Database:
         self._now = now
         self._lock = threading.Lock()
         self._listeners: list[Listener] = []
-        self._crowds: list[Crowd] = []
         self.has_begun = False
 
     def read(self, path: Path, access: Access, query: Query | None = None) -> Node:
@@ -196,13 +191,13 @@ class Database:
     @property
     def listeners(self) -> int:
         """The number of listeners now."""
-        return len(self._listeners) + sum(crowd.watching for crowd in tuple(self._crowds))
+        return sum(listener.watching for listener in tuple(self._listeners))
 
     def set_rules(self, rules: Rules) -> None:
         with self._lock:
             self._begin()
             self._use(rules)
-            for listener in (*self._listeners, *self._crowds):
+            for listener in tuple(self._listeners):
                 listener.rules_changed()
 
     def follow_rules(self, former: Rules, rules: Rules) -> None:
@@ -210,20 +205,19 @@ class Database:
         with self._lock:
             if self.rules is former:
                 self._use(rules)
-                for listener in (*self._listeners, *self._crowds):
+                for listener in tuple(self._listeners):
                     listener.rules_changed()
 
     @contextmanager
     def listening(self, listener: Listener) -> Iterator[Node]:
         """Call `listener` for every commit after the tree that this yields, until the block ends."""
-        with self._lock:
-            self._listeners.append(listener)
-            root = self.root
+        with self.still() as root:
+            self.attach(listener)
         try:
             yield root
         finally:
-            with self._lock:
-                self._listeners.remove(listener)
+            with self.still():
+                self.detach(listener)
 
     @contextmanager
     def still(self) -> Iterator[Node]:
@@ -237,11 +231,11 @@ class Database:
             for change in commit.changes:
                 self._keeper.replaced(EMPTY if change.priority_only else commit.before.at(change.path))
 
-    def attach(self, crowd: Crowd) -> None:
-        self._crowds.append(crowd)
+    def attach(self, listener: Listener) -> None:
+        self._listeners.append(listener)
 
-    def detach(self, crowd: Crowd) -> None:
-        self._crowds.remove(crowd)
+    def detach(self, listener: Listener) -> None:
+        self._listeners.remove(listener)
 
     def _use(self, rules: Rules) -> None:
         self.rules = rules
@@ -292,7 +286,7 @@ class Database:
         self._begin()
         commit = Commit(self.root, after, path, changes, patch)
         self.root = after
-        for listener in (*self._listeners, *self._crowds):
+        for listener in tuple(self._listeners):
             listener.committed(commit)
         self.let_go(commit)
         return after

@@ -214,7 +214,7 @@ class Emulator:
         sockets = Sockets(
             self._store, service, self.requests, self.faults, silence=self._silence, explains=self._explain
         )
-        app = App(service, self.requests, self.faults, self._keep_alive, sockets, self._store.remains)
+        app = App(self._store, service, self.requests, self.faults, self._keep_alive, sockets)
         self.faults.interrupt = lambda criteria: self._interrupt(app, criteria)
         self._store.remains.attach(app.wake)
         return app

@@ -145,6 +145,7 @@ def test_large_events_are_the_same(monkeypatch: pytest.MonkeyPatch, seed: int) -
     commits: list[Commit] = []
 
     class Recorder:
+        watching = 1
         committed = staticmethod(commits.append)
 
         def rules_changed(self) -> None:

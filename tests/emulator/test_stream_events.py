@@ -12,6 +12,8 @@ NOW = 1_700_000_000_000
 class Recorder:
     """Turns commits into the events of one view."""
 
+    watching = 1
+
     def __init__(self, view: View) -> None:
         self._view = view
         self.events: list[Event] = []

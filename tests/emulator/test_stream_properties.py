@@ -96,6 +96,8 @@ VIEWS = st.builds(View, PATHS) | st.builds(View, st.sampled_from([(), ("a",)]), 
 class Client:
     """Follows a view as an SDK does, from the events alone."""
 
+    watching = 1
+
     def __init__(self, view: View, root: Node) -> None:
         self._view = view
         self.copy = EMPTY

@@ -73,6 +73,8 @@ WRITES: dict[str, tuple[View, object, str, object, list[Shown]]] = {
 
 
 class Commits:
+    watching = 1
+
     def __init__(self) -> None:
         self.heard: list[Commit] = []
 

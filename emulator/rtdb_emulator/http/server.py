@@ -57,7 +57,7 @@ from rtdb_emulator.jsondata import NeedsServer
 from rtdb_emulator.large import LARGE, reading, reading_patch
 from rtdb_emulator.paths import PRIORITY, parse_url_path, parse_url_query
 from rtdb_emulator.steps import has_more, in_slices, sent_in_slices
-from rtdb_emulator.store import Account, Operation, Remains, Verdict
+from rtdb_emulator.store import Account, Operation, Store, Verdict
 from rtdb_emulator.tree import Path
 from rtdb_emulator.ws.server import PATH, Sockets
 
@@ -78,21 +78,21 @@ class App:
 
     def __init__(
         self,
+        store: Store,
         service: Service,
         log: RequestLog,
         faults: Faults,
         keep_alive: float,
         sockets: Sockets,
-        remains: Remains,
     ) -> None:
         self.sockets = sockets
+        self._store = store
         self._service = service
         self._log = log
         self._faults = faults
         self._keep_alive = keep_alive
         self._open: set[HttpExchange] = set()
         self.stopping = asyncio.Event()
-        self._remains = remains
         self._freeing: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
 
@@ -113,7 +113,7 @@ class App:
 
     def _free(self) -> None:
         if self._freeing is None or self._freeing.done():
-            self._freeing = self._loop.create_task(in_slices(self._remains.freeing()))
+            self._freeing = self._loop.create_task(in_slices(self._store.remains.freeing()))
 
     def interrupt(self, criteria: Criteria) -> None:
         """Close the connections of all requests under way that fit the criteria, and the sockets that fit."""
@@ -152,7 +152,7 @@ class App:
         except Ended:
             answer = None
         if _is_operation(request):
-            self._service.note(_account(exchange.facts, answer))
+            self._store.operations.add(_account(exchange.facts, answer))
         if answer is None:
             await exchange.drop()
             return

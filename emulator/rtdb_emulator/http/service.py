@@ -38,7 +38,7 @@ from rtdb_emulator.jsondata import decode, decode_patch, encode, render
 from rtdb_emulator.large import MOST_AT_ONCE, Form, Long, is_large, preparing, writing, writing_keys
 from rtdb_emulator.paths import PRIORITY, PushIds, parse_url_path
 from rtdb_emulator.query import Query, parse_query, parse_shallow
-from rtdb_emulator.store import Account, Store
+from rtdb_emulator.store import Store
 from rtdb_emulator.tree import EMPTY, Node, Path
 
 logger = logging.getLogger("rtdb_emulator")
@@ -125,10 +125,6 @@ class Service:
                 request.method, request.path, client or "a client without a name", self._project, _some(names),
             )  # fmt: skip
         return self._project
-
-    def note(self, account: Account) -> None:
-        """Remember an operation for the emulator's page."""
-        self._store.operations.add(account)
 
     def _route(self, request: RestRequest) -> Answer:
         method = method_of(request)

@@ -141,6 +141,8 @@ class Subscription:
     The queue has frames, frames that are still to be made, in pieces, and at the end None.
     """
 
+    watching = 1
+
     def __init__(self, stream: Stream, cut_off: Callable[[], None]) -> None:
         self._stream = stream
         self._cut_off = cut_off

@@ -383,29 +383,27 @@ def compiled(expression: Expression, variables: Mapping[str, int]) -> Evaluation
     match expression:
         case Literal(value) | Regex(value):
             return lambda scope: value
+        case Name(name) if name in variables:
+            place = variables[name]
+            return lambda scope: scope.path[place]
         case Name(name):
-            return _name(name, variables)
+            return _NAMES[name]
         case Member(target, name):
-            return _member(compiled(target, variables), name)
+            of = compiled(target, variables)
+            return lambda scope: _property_of(of(scope), name)
         case Index(target, key):
             return _index(compiled(target, variables), compiled(key, variables))
         case Call(Member(target, name), arguments):
             return _call(compiled(target, variables), name, arguments, variables)
         case Unary(operator, operand):
-            return _unary(operator, compiled(operand, variables))
+            value_of = compiled(operand, variables)
+            return (lambda scope: not value_of(scope)) if operator == "!" else (lambda scope: negative(value_of(scope)))
         case Chain(first, steps):
             return _chain(compiled(first, variables), steps, variables)
         case Choice(condition, then, otherwise):
             return _choice(*(compiled(part, variables) for part in (condition, then, otherwise)))
         case Array() | Call():
             raise AssertionError(f"{expression} can't be evaluated; check_rule refuses it")
-
-
-def _name(name: str, variables: Mapping[str, int]) -> Evaluation:
-    if name in variables:
-        place = variables[name]
-        return lambda scope: scope.path[place]
-    return _NAMES[name]
 
 
 _NAMES: Mapping[str, Evaluation] = {
@@ -418,22 +416,12 @@ _NAMES: Mapping[str, Evaluation] = {
 }
 
 
-def _member(target: Evaluation, name: str) -> Evaluation:
-    return lambda scope: _property_of(target(scope), name)
-
-
 def _index(target: Evaluation, key: Evaluation) -> Evaluation:
     def evaluate(scope: Scope) -> object:
         of, which = target(scope), key(scope)
         return _property_of(of, number_text(which) if is_number(which) else text_of(which))
 
     return evaluate
-
-
-def _unary(operator: str, operand: Evaluation) -> Evaluation:
-    if operator == "!":
-        return lambda scope: not operand(scope)
-    return lambda scope: negative(operand(scope))
 
 
 def _choice(condition: Evaluation, then: Evaluation, otherwise: Evaluation) -> Evaluation:

@@ -97,7 +97,7 @@ def _reasons(refused: Refused) -> Iterator[str]:
                 yield from _not_granted(".write", write.path, [*request.rules_on(write.path, ".write")])
                 return
             continue
-        for asked in (*request.rules_on(write.path, ".validate"), *request.rules_below(write)):
+        for asked in request.validating(write):
             if asked.rule.outcome(asked.scope) is not True:
                 yield from _which(write, refused)
                 yield from _denial(asked)

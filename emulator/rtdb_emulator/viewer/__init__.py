@@ -110,6 +110,8 @@ _SHARE = 4
 class Inspector:
     """Serves one page, on the event loop; `send` takes a message and must not block."""
 
+    watching = 1
+
     def __init__(self, store: Store, database: Database, send: Callable[[Json], None]) -> None:
         self._store = store
         self._database = database

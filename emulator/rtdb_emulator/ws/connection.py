@@ -207,7 +207,7 @@ class Connection(asyncio.Protocol):
                 self.outlet.send(asked.message(asked.do()))
             else:
                 self._begin(asked, len(text))
-        elif said.kind == "p":
+        elif said == "p":
             self.outlet.send(control("o", {}))
 
     def _begin(self, asked: Asked, size: int) -> None:

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import TypeAlias
 
 from rtdb_emulator.database import Access
 from rtdb_emulator.http.log import RequestFacts
@@ -36,29 +36,6 @@ _LONGEST_PATH = MAX_DEPTH * (MAX_KEY_BYTES + 1) + len(PRIORITY) + 1
 _LONGEST_ACTION = 40
 
 
-class Asked(Protocol):
-    """A request that can be done and answered."""
-
-    @property
-    def facts(self) -> RequestFacts:
-        """The facts of the request, for faults and the log."""
-
-    def do(self, *, rules_first: bool = False) -> Answer:
-        """Do the request, and return its answer."""
-
-    def undisturbed(self) -> AbstractContextManager[object]:
-        """Return a block to do and answer a read in. No write happens in it: so its answer is in the commits' order."""
-
-    def preparing(self) -> Generator[None]:
-        """Make the request quick, in steps."""
-
-    def message(self, answer: Answer) -> Message:
-        """Return the message of an answer to the request."""
-
-    def account(self, answer: Answer | None) -> Account | None:
-        """Return the entry for the emulator's page, if the request has one. `answer` is None if there was no answer."""
-
-
 class ClientRequest:
     """A client's request. `where` has the facts of the connection."""
 
@@ -79,6 +56,7 @@ class ClientRequest:
         )
 
     def do(self, *, rules_first: bool = False) -> Answer:
+        """Do the request, and return its answer."""
         try:
             return self._session.handle(self._request, rules_first=rules_first)
         except Exception:
@@ -86,17 +64,21 @@ class ClientRequest:
             return refusal("error", "Internal Server Error: see the emulator's log")
 
     def undisturbed(self) -> AbstractContextManager[object]:
+        """Return a block to do and answer a read in. No write happens in it: so its answer is in the commits' order."""
         # Without this, another thread may write between the read and its answer. The client would get the write's push
         # first, and the older value after it.
         return self._session.undisturbed() if self._request.action == "g" else nullcontext()
 
     def preparing(self) -> Generator[None]:
+        """Make the request quick, in steps."""
         return self._session.preparing(self._request)
 
     def message(self, answer: Answer) -> Message:
+        """Return the message of an answer to the request."""
         return answered(self._request.number, answer)
 
     def account(self, answer: Answer | None) -> Account | None:
+        """Return the entry for the emulator's page, if the request has one. `answer` is None if there was no answer."""
         return account(self.facts, self._session.access, self._request, answer)
 
 
@@ -134,6 +116,8 @@ class Opening:
     def account(self, answer: Answer | None) -> Account | None:
         return None
 
+
+Asked: TypeAlias = ClientRequest | Opening
 
 # --- as an operation, for the emulator's page
 
