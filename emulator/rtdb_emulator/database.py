@@ -88,7 +88,7 @@ class Listener(Protocol):
     def rules_changed(self) -> None: ...
 
 
-class Keeper(Protocol):
+class Owner(Protocol):
     """The owner of the databases. A database calls it when something happens in it."""
 
     def keep(self, database: Database) -> None:
@@ -105,18 +105,18 @@ class Keeper(Protocol):
 
 
 class Database:
-    """A namespace. `now` is the server's clock in milliseconds; `keeper` is its owner."""
+    """A namespace. `now` is the server's clock in milliseconds; `owner` is its owner."""
 
     def __init__(
         self,
         name: str,
         now: Callable[[], int],
         rules: Rules = OPEN,
-        keeper: Keeper | None = None,
+        owner: Owner | None = None,
     ) -> None:
         self.name = name
         self.root = EMPTY
-        self._keeper = keeper
+        self._owner = owner
         self._use(rules)
         self._now = now
         self._lock = threading.Lock()
@@ -211,25 +211,25 @@ class Database:
     @contextmanager
     def listening(self, listener: Listener) -> Iterator[Node]:
         """Call `listener` for every commit after the tree that this yields, until the block ends."""
-        with self.still() as root:
+        with self.locked() as root:
             self.attach(listener)
         try:
             yield root
         finally:
-            with self.still():
+            with self.locked():
                 self.detach(listener)
 
     @contextmanager
-    def still(self) -> Iterator[Node]:
+    def locked(self) -> Iterator[Node]:
         """Yield the tree; no write happens until the block ends. Call `attach` and `detach` inside it."""
         with self._lock:
             yield self.root
 
-    def let_go(self, commit: Commit) -> None:
+    def discard_after(self, commit: Commit) -> None:
         """Free what a write has deleted, in steps. A listener that keeps the commit for longer calls this again."""
-        if self._keeper is not None:
+        if self._owner is not None:
             for change in commit.changes:
-                self._keeper.replaced(EMPTY if change.priority_only else commit.before.at(change.path))
+                self._owner.replaced(EMPTY if change.priority_only else commit.before.at(change.path))
 
     def attach(self, listener: Listener) -> None:
         self._listeners.append(listener)
@@ -239,13 +239,13 @@ class Database:
 
     def _use(self, rules: Rules) -> None:
         self.rules = rules
-        self.coverage = Coverage(rules.all, None if self._keeper is None else self._keeper.total(rules))
+        self.coverage = Coverage(rules.all, None if self._owner is None else self._owner.total(rules))
 
     def _begin(self) -> None:
         if not self.has_begun:
             self.has_begun = True
-            if self._keeper is not None:
-                self._keeper.keep(self)
+            if self._owner is not None:
+                self._owner.keep(self)
 
     def _check_read(self, root: Node, path: Path, access: Access, query: Query | None, why_read: str = "") -> None:
         if access.admin:
@@ -258,8 +258,8 @@ class Database:
 
     def _denied(self, refused: Refused) -> Denied:
         refused = refused.bounded()
-        if self._keeper is not None:
-            self._keeper.refused(self.name, refused)
+        if self._owner is not None:
+            self._owner.refused(self.name, refused)
         return Denied(refused=refused)
 
     def _change(self, path: Path, data: object, now: int) -> Change:
@@ -288,7 +288,7 @@ class Database:
         self.root = after
         for listener in tuple(self._listeners):
             listener.committed(commit)
-        self.let_go(commit)
+        self.discard_after(commit)
         return after
 
     def _check_permission(

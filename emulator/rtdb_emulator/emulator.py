@@ -114,7 +114,7 @@ class Emulator:
         """Close all connections and stop serving. The data stays. A stopped emulator stays stopped."""
         listener, self._listener = self._listener, None
         if listener is not None:
-            self._store.remains.detach()
+            self._store.discarded.detach()
             listener.stop()
             self.faults.clear()
 
@@ -216,7 +216,7 @@ class Emulator:
         )
         app = App(self._store, service, self.requests, self.faults, self._keep_alive, sockets)
         self.faults.interrupt = lambda criteria: self._interrupt(app, criteria)
-        self._store.remains.attach(app.wake)
+        self._store.discarded.attach(app.wake)
         return app
 
     def _interrupt(self, app: App, criteria: Criteria) -> None:

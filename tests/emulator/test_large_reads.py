@@ -30,7 +30,7 @@ from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator.query import Bound, Query, arranging, places
 from rtdb_emulator.tree import Member, Node, Path
 from rtdb_emulator.ws import messages
-from rtdb_emulator.ws.connection import Outlet
+from rtdb_emulator.ws.connection import SendQueue
 from rtdb_emulator.ws.messages import Message, framed
 
 MANY: dict[str, dict[str, Any]] = {f"k{number:03}": {"n": number * 7 % 300, "s": "text"} for number in range(300)}
@@ -161,7 +161,7 @@ def test_a_frozen_client_gets_no_long_message(frozen: bool) -> None:
 
     async def send() -> None:
         protocol = SimpleNamespace(state=OPEN)
-        outlet = Outlet(
+        outlet = SendQueue(
             cast(asyncio.Transport, wire),
             cast(ServerProtocol, protocol),
             asyncio.get_running_loop(),
@@ -184,7 +184,7 @@ def test_nothing_follows_the_close_frame(monkeypatch: pytest.MonkeyPatch) -> Non
 
     async def send() -> None:
         protocol = SimpleNamespace(state=OPEN)
-        outlet = Outlet(
+        outlet = SendQueue(
             cast(asyncio.Transport, wire),
             cast(ServerProtocol, protocol),
             asyncio.get_running_loop(),

@@ -120,7 +120,7 @@ def test_a_client_that_does_what_it_is_told_sees_what_there_is(
         return
     database = Database("demo", lambda: 1, RULES)
     listens, client = Listens(database), Client(path)
-    with database.still() as root:
+    with database.locked() as root:
         listens.add(Listen(client, path, query, None if query is None else 7, asked), root)
         client.view = window(root, path, query)
     for target, value in writes:

@@ -113,7 +113,7 @@ class App:
 
     def _free(self) -> None:
         if self._freeing is None or self._freeing.done():
-            self._freeing = self._loop.create_task(in_slices(self._store.remains.freeing()))
+            self._freeing = self._loop.create_task(in_slices(self._store.discarded.freeing()))
 
     def interrupt(self, criteria: Criteria) -> None:
         """Close the connections of all requests under way that fit the criteria, and the sockets that fit."""

@@ -192,7 +192,7 @@ class Subscription:
                 else:
                     yield from frame
         finally:
-            self._stream.database.let_go(commit)
+            self._stream.database.discard_after(commit)
 
     def _may_read(self) -> bool:
         try:

@@ -9,7 +9,7 @@ that the system doesn't take wait for it. When there is more to send and more th
 client is dropped. So what waits has at most these bytes and the messages of one `flush`, often those of one commit: one
 value may be larger than the bound, and a client that reads gets it whole.
 
-Everything here runs on the event loop, except `Outlet.send`.
+Everything here runs on the event loop, except `SendQueue.send`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Connection(asyncio.Protocol):
         self._operations = operations
         self._silence = silence
         self._ended = ended
-        self.outlet = Outlet(transport, protocol, loop, self.drop)
+        self.output = SendQueue(transport, protocol, loop, self.drop)
         self._assembler = Assembler()
         self._fragments: bytearray | None = None
         # The work to do: requests, and at the end the client's leave.
@@ -111,7 +111,7 @@ class Connection(asyncio.Protocol):
 
     def stop(self) -> None:
         """Close the connection because the emulator stops. The client's onDisconnect writes don't run."""
-        self.outlet.close(1001, "the emulator stops")
+        self.output.close(1001, "the emulator stops")
         self._end(writes=False)
         # The loop ends before the client answers, and bytes that the client doesn't read would keep the socket open.
         self._transport.close()
@@ -125,7 +125,7 @@ class Connection(asyncio.Protocol):
         self._protocol.receive_data(data)
         events = self._protocol.events_received()
         if self._is_over:
-            self.outlet.write_frames()
+            self.output.write_frames()
             return
         try:
             for event in events:
@@ -136,11 +136,11 @@ class Connection(asyncio.Protocol):
         if self._protocol.state is not OPEN:
             self._inbox.append(_GONE)
         self._work()
-        self.outlet.write_frames()
+        self.output.write_frames()
 
     def eof_received(self) -> None:
         self._protocol.receive_eof()
-        self.outlet.write_frames()
+        self.output.write_frames()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._inbox.append(_GONE)
@@ -179,7 +179,7 @@ class Connection(asyncio.Protocol):
                 self._refuse(item)
             if self._loop.time() > until:
                 break
-        self.outlet.flush()
+        self.output.flush()
         if self._is_over:
             return
         if self._inbox and self._held_up is None:
@@ -204,18 +204,18 @@ class Connection(asyncio.Protocol):
         if isinstance(said, Request):
             asked = ClientRequest(self._session, said, self.facts)
             if said.action == INSPECT:  # the page's own requests are not in the log, and no fault applies to them
-                self.outlet.send(asked.message(asked.do()))
+                self.output.send(asked.message(asked.do()))
             else:
                 self._begin(asked, len(text))
         elif said == "p":
-            self.outlet.send(control("o", {}))
+            self.output.send(control("o", {}))
 
     def _begin(self, asked: Asked, size: int) -> None:
         logged = LoggedRequest(asked.facts, size)
         self._log.add(logged)
         fault = self._faults.take(asked.facts)
         if fault is not None:
-            self._held_up = self._loop.create_task(self._befall(fault, asked, logged))
+            self._held_up = self._loop.create_task(self._apply(fault, asked, logged))
             return
         steps = asked.preparing()
         if has_more(steps):
@@ -224,8 +224,8 @@ class Connection(asyncio.Protocol):
             self._answer(asked, logged)
 
     def _answer(self, asked: Asked, logged: LoggedRequest) -> None:
-        with asked.undisturbed():
-            self.outlet.send(self._answered(asked, logged, asked.do()))
+        with asked.without_writes():
+            self.output.send(self._answered(asked, logged, asked.do()))
         self._session.settle()
 
     async def _prepare(self, steps: Generator[None], asked: Asked, logged: LoggedRequest) -> None:
@@ -235,7 +235,7 @@ class Connection(asyncio.Protocol):
             self._answer(asked, logged)
             self._work()
 
-    async def _befall(self, fault: Fault, asked: Asked, logged: LoggedRequest) -> None:
+    async def _apply(self, fault: Fault, asked: Asked, logged: LoggedRequest) -> None:
         exchange = Exchange(self, asked)
         try:
             reply = await fault.effect(exchange)
@@ -256,9 +256,9 @@ class Connection(asyncio.Protocol):
                     self._refuse(Broken(1013, outcome.status))
                 elif reply.pause:
                     message = self._answered(asked, logged, outcome)
-                    await self.outlet.write_slowly(message.text, reply.pause, self.over)
+                    await self.output.write_slowly(message.text, reply.pause, self.over)
                 else:
-                    self.outlet.send(self._answered(asked, logged, outcome))
+                    self.output.send(self._answered(asked, logged, outcome))
         except Ended:
             pass  # no client waits for the answer
         except Exception:
@@ -286,7 +286,7 @@ class Connection(asyncio.Protocol):
     def _refuse(self, broken: Broken | None) -> None:
         """End the connection: the client is gone, or has sent something that is not a message."""
         if broken is not None:
-            self.outlet.close(broken.code, broken.reason)
+            self.output.close(broken.code, broken.reason)
         self._end()
 
     def _check_silence(self) -> None:
@@ -319,7 +319,7 @@ class Connection(asyncio.Protocol):
         return self._over
 
     def freeze(self) -> None:
-        self.outlet.freeze()
+        self.output.freeze()
         self._read_if(False)
         self._is_frozen = True
 
@@ -334,7 +334,7 @@ class Exchange:
 
     def __init__(self, connection: Connection, asked: Asked) -> None:
         self._connection = connection
-        self._outlet = connection.outlet
+        self._output = connection.output
         self._asked = asked
         self._served: tuple[Reply, Answer] | None = None
         # The answer that the client has got already.
@@ -352,18 +352,18 @@ class Exchange:
         return reply
 
     def serve_answer_first(self) -> None:
-        mark = self._outlet.mark()
+        mark = self._output.mark()
         self.answered = self._asked.do()
-        self._outlet.send_before(mark, self._asked.message(self.answered))
+        self._output.send_before(mark, self._asked.message(self.answered))
 
     def control(self, kind: str, data: object) -> None:
-        self._outlet.send(control(kind, data))
+        self._output.send(control(kind, data))
 
     def expire(self, text: str) -> None:
-        self._outlet.send(expired(text))
+        self._output.send(expired(text))
 
     def cut(self) -> None:
-        self._outlet.cut(self._asked.message(self._asked.do()))
+        self._output.cut(self._asked.message(self._asked.do()))
 
     def freeze(self) -> None:
         self._connection.freeze()
@@ -399,7 +399,7 @@ def _error_in(text: str) -> str:
 
 
 @final
-class Outlet:
+class SendQueue:
     """The way out of one connection. It calls `give_up` when too many bytes wait."""
 
     __slots__ = (

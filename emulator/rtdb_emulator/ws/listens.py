@@ -2,7 +2,7 @@
 
 The listens of one place and query are a group: a commit's change is computed once for the group, and all its listens
 send the same bytes. With a query the group has a window: the children that the query shows, kept up to date child by
-child. Nothing here takes a lock: the caller holds the database's lock (`Database.still`), as a commit does. So every
+child. Nothing here takes a lock: the caller holds the database's lock (`Database.locked`), as a commit does. So every
 listen sends the commits in their order.
 """
 
@@ -36,8 +36,8 @@ from rtdb_emulator.tree import EMPTY, Member, Node, Path, branch, comparing
 from rtdb_emulator.ws.messages import Message, dumps, exported, pushed
 
 _GroupKey: TypeAlias = tuple[Path, str]
-# What a push says, without its tag.
-_Said: TypeAlias = tuple[Literal["d", "m"], Path, str | Long]
+# A push without its tag.
+_Push: TypeAlias = tuple[Literal["d", "m"], Path, str | Long]
 # Runs steps on the event loop, in slices. Any thread may call it.
 Work: TypeAlias = Callable[[Generator[object, None, object]], object]
 
@@ -96,7 +96,7 @@ class _Group:
         self._window = None if asked is None else Window(asked, node)
         self._work = work
         # The changes that are not found out yet, oldest first, by their commits.
-        self._waiting: deque[tuple[Commit, Later[_Said | None]]] = deque()
+        self._waiting: deque[tuple[Commit, Later[_Push | None]]] = deque()
         self.listens: dict[Listen, None] = {}
 
     def shown(self, root: Node) -> tuple[Node, list[str] | None]:
@@ -109,15 +109,15 @@ class _Group:
         while self._window is not None and self._waiting:
             yield from self._waiting[0][1].making()
 
-    def tell(self, commit: Commit) -> None:
+    def committed(self, commit: Commit) -> None:
         if self._waiting or takes_long(self._path, commit):
-            self._tell_later(commit)
+            self._committed_later(commit)
             return
         said = at_once(self._finding(commit))
         if said is not None:
             self._send(lambda tag: pushed(*said, tag))
 
-    def _tell_later(self, commit: Commit) -> None:
+    def _committed_later(self, commit: Commit) -> None:
         later = Later(self._in_turn(commit))
         self._waiting.append((commit, later))
         self._send(lambda tag: Message("", Later(_tagged(later, tag))))
@@ -131,7 +131,7 @@ class _Group:
                 message = messages[listen.tag] = message_for(listen.tag)
             listen.holder.send(message)
 
-    def _in_turn(self, commit: Commit) -> Generator[None, None, _Said | None]:
+    def _in_turn(self, commit: Commit) -> Generator[None, None, _Push | None]:
         """Find out what a commit says here, after all that waits before it."""
         while self._waiting[0][0] is not commit:
             with suppress(Exception):  # which is raised to the clients of that change
@@ -140,9 +140,9 @@ class _Group:
             return (yield from self._finding(commit))
         finally:
             self._waiting.popleft()
-            self._database.let_go(commit)
+            self._database.discard_after(commit)
 
-    def _finding(self, commit: Commit) -> Generator[None, None, _Said | None]:
+    def _finding(self, commit: Commit) -> Generator[None, None, _Push | None]:
         seen = yield from seeing(self._path, commit)
         if seen is None:
             return None
@@ -150,10 +150,10 @@ class _Group:
             seen = yield from self._window.moving(self._path, seen, commit.after.at(self._path))
         elif isinstance(seen, Merge):
             seen = _applicable(seen, commit)
-        return None if seen is None else _said(seen)
+        return None if seen is None else _push_of(seen)
 
 
-def _tagged(later: Later[_Said | None], tag: int | None) -> Generator[None, None, Message | None]:
+def _tagged(later: Later[_Push | None], tag: int | None) -> Generator[None, None, Message | None]:
     said = yield from later.making()
     return None if said is None else pushed(*said, tag)
 
@@ -231,7 +231,7 @@ class Listens:
         # First end listens that the commit revokes: they must not get it.
         self.recheck(self._revocable)
         for group in self._affected(commit):
-            group.tell(commit)
+            group.committed(commit)
 
     def rules_changed(self) -> None:
         self.recheck([listen for groups in self._at.values() for group in groups.values() for listen in group.listens])
@@ -272,7 +272,7 @@ def _applicable(merge: Merge, commit: Commit) -> Seen:
     return merge
 
 
-def _said(seen: Seen) -> _Said:
+def _push_of(seen: Seen) -> _Push:
     if isinstance(seen, Put):
         return "d", seen.path, exported(seen.node)
     return "m", seen.path, _members(seen)

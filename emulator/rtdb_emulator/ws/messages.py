@@ -120,7 +120,7 @@ def inspected(state: Mapping[str, object]) -> Message:
     return Message(dumps({"t": "d", "d": {"a": INSPECT, "b": state}}))
 
 
-def said(text: str) -> Message:
+def security_debug(text: str) -> Message:
     """Return the message with a text for the client's console."""
     return Message(dumps({"t": "d", "d": {"a": "sd", "b": {"msg": text}}}))
 

@@ -63,11 +63,11 @@ class ClientRequest:
             logger.exception("%s %s over WebSocket broke the emulator", self.facts.method, self.facts.path)
             return refusal("error", "Internal Server Error: see the emulator's log")
 
-    def undisturbed(self) -> AbstractContextManager[object]:
+    def without_writes(self) -> AbstractContextManager[object]:
         """Return a block to do and answer a read in. No write happens in it: so its answer is in the commits' order."""
         # Without this, another thread may write between the read and its answer. The client would get the write's push
         # first, and the older value after it.
-        return self._session.undisturbed() if self._request.action == "g" else nullcontext()
+        return self._session.without_writes() if self._request.action == "g" else nullcontext()
 
     def preparing(self) -> Generator[None]:
         """Make the request quick, in steps."""
@@ -103,7 +103,7 @@ class Opening:
         host = self.facts.headers.get("host", "")
         return Answer("ok", dumps({"ts": self._now() + self.skew, "v": VERSION, "h": host, "s": self._session}))
 
-    def undisturbed(self) -> AbstractContextManager[object]:
+    def without_writes(self) -> AbstractContextManager[object]:
         return nullcontext()
 
     def preparing(self) -> Generator[None]:

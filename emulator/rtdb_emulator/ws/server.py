@@ -104,8 +104,8 @@ class Sockets:
         transport.set_protocol(connection)
         session = Session(
             listens,
-            connection.outlet.send,
-            lambda: Inspector(self._store, listens.database, lambda state: connection.outlet.send(inspected(state))),
+            connection.output.send,
+            lambda: Inspector(self._store, listens.database, lambda state: connection.output.send(inspected(state))),
             explains=self._explains,
         )
         opening = Opening(facts, len(head), self._store.now, name, self._ending.get(former))

@@ -37,7 +37,7 @@ from rtdb_emulator.ws.messages import (
     parse_wire_query,
     pushed,
     refusal,
-    said,
+    security_debug,
 )
 
 logger = logging.getLogger("rtdb_emulator")
@@ -112,15 +112,15 @@ class Session:
         if request.action == "q":
             yield from self._all.catching_up(path, asked)
 
-    def undisturbed(self) -> AbstractContextManager[object]:
+    def without_writes(self) -> AbstractContextManager[object]:
         """Return a block in which no write happens. A request that writes would wait for ever in it."""
-        return self._database.still()
+        return self._database.locked()
 
     def settle(self) -> None:
         """If the rights have changed, end the listens that they don't allow."""
         if self._has_other_rights:
             self._has_other_rights = False
-            with self._database.still():
+            with self._database.locked():
                 self._all.recheck(self._listens.values())
 
     def revoked(self, listen: Listen, denied: Denied) -> None:
@@ -138,7 +138,7 @@ class Session:
         that is back, which names its session, and the end of the emulator.
         """
         self._close_inspector()
-        with self._database.still():
+        with self._database.locked():
             for listen in self._listens.values():
                 self._all.remove(listen)
             self._listens, self._tags = {}, {}
@@ -160,7 +160,7 @@ class Session:
             raise BadRequest(f"Invalid tag: an integer is wanted, not {tag!r}")
         if asked is not None and tag is None:
             raise BadRequest("A listen with a query needs a tag")
-        with self._database.still() as root:
+        with self._database.locked() as root:
             self._database.check_read(path, self.access, asked)
             is_indexed = self._database.has_index(path, asked)
             listen = Listen(self, path, asked, tag, spelled if asked else None)
@@ -182,7 +182,7 @@ class Session:
         path, spelled, tag = _path(body), body.get("q"), body.get("t")
         asked = parse_wire_query(spelled) if spelled is not None else None
         known = self._tags.get(tag) if _is_integer(tag) else None
-        with self._database.still():
+        with self._database.locked():
             listen = self._listens.get(known or _known(path, asked, spelled))
             if listen is not None and self._forget(listen):
                 self._all.remove(listen)
@@ -275,7 +275,7 @@ class Session:
     def _become(self, access: Access) -> None:
         self._close_inspector()
         # A commit on another thread reads this when it checks the listens.
-        with self._database.still():
+        with self._database.locked():
             self.access = access
         self._has_other_rights = True
 
@@ -291,7 +291,7 @@ class Session:
 
     def _explain(self, denied: Denied) -> None:
         if self._explains and denied.refused is not None:
-            self.send(said("\n".join(explain(denied.refused))))
+            self.send(security_debug("\n".join(explain(denied.refused))))
 
 
 _ACTIONS: Mapping[str, Callable[[Session, _Body], Answer]] = {

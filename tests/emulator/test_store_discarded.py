@@ -9,7 +9,7 @@ from tests.emulator.sockets import until
 
 from rtdb_emulator import Emulator
 from rtdb_emulator.jsondata import parse
-from rtdb_emulator.store import Remains
+from rtdb_emulator.store import Discarded
 
 
 class Text(str):
@@ -38,15 +38,15 @@ class Texts:
 
 def test_a_large_node_is_freed_in_steps() -> None:
     """Each step frees a few of the nodes, also of those far below; what a reader still holds stays."""
-    texts, remains, woken = Texts(), Remains(), list[int]()
-    remains.attach(lambda: woken.append(1))
+    texts, discarded, woken = Texts(), Discarded(), list[int]()
+    discarded.attach(lambda: woken.append(1))
     node = parse(texts.tree(), now=0)
     held = node.at(["a3", "b"])
-    remains.add(node)
-    remains.add(parse({"small": {"a": 1}}, now=0))
+    discarded.add(node)
+    discarded.add(parse({"small": {"a": 1}}, now=0))
     del node
     assert woken == [1]
-    left = [texts.left for _ in remains.freeing()]
+    left = [texts.left for _ in discarded.freeing()]
     assert left[0] > 3_800
     assert max(before - after for before, after in pairwise(left)) < 200
     assert texts.left == len(held.members) == 200
