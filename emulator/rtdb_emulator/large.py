@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import Final, final
 
 from rtdb_emulator.errors import BadRequest
@@ -34,7 +34,7 @@ from rtdb_emulator.ordering import ordering
 from rtdb_emulator.paths import PRIORITY, check_depth, is_key
 from rtdb_emulator.query import arranging
 from rtdb_emulator.steps import at_once
-from rtdb_emulator.table import SMALL, Members, empty_buckets, fill, finished
+from rtdb_emulator.table import SMALL, Members, filling
 from rtdb_emulator.tree import BY_KEY, EMPTY, Member, Node, Priority, arranging_keys, as_node, hashing
 
 # Bytes, or characters: smaller data is read at once.
@@ -432,13 +432,8 @@ def _branch(members: dict[str, Member], priority: Priority) -> Generator[None, N
         return None
     if len(members) <= SMALL:
         return Node(None, members, priority)
-    buckets: list[dict[str, Member]] = empty_buckets(len(members))
-    items = iter(members.items())
-    while piece := list(islice(items, MOVED)):
-        fill(buckets, piece)
-        yield
+    table = yield from filling(members.items(), len(members), MOVED)
     order = yield from ordering(members)
-    table = finished(buckets)
     table.keep_order(BY_KEY, order)
     node = Node(None, table, priority)
     yield from hashing(node)

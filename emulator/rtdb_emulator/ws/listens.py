@@ -8,7 +8,6 @@ listen sends the commits in their order.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import suppress
@@ -31,8 +30,8 @@ from rtdb_emulator.errors import Denied
 from rtdb_emulator.large import WIRE, Long, are_large, writing_all
 from rtdb_emulator.query import Place, Query, arranging, keys_in_order, places
 from rtdb_emulator.steps import Later, at_once, gathering
-from rtdb_emulator.table import SMALL, empty_buckets, fill, finished
-from rtdb_emulator.tree import EMPTY, Member, Node, Path, branch, comparing
+from rtdb_emulator.table import SMALL, filling, move
+from rtdb_emulator.tree import EMPTY, Node, Path, branch, comparing
 from rtdb_emulator.ws.messages import Message, dumps, exported, pushed
 
 _GroupKey: TypeAlias = tuple[Path, str]
@@ -366,11 +365,8 @@ class Window:
             return node
         if len(keys) <= SMALL:
             return branch({key: node.child(key) for key in keys}, node.priority)
-        buckets: list[dict[str, Member]] = empty_buckets(len(keys))
-        for start in range(0, len(keys), STEP):
-            fill(buckets, ((key, node.members[key]) for key in keys[start : start + STEP]))
-            yield
-        return Node(None, finished(buckets), node.priority)
+        members = yield from filling(((key, node.members[key]) for key in keys), len(keys), STEP)
+        return Node(None, members, node.priority)
 
     @property
     def _size(self) -> int:
@@ -387,18 +383,15 @@ class Window:
         before = self._node
         moves = [(key, self._place(key, before), self._place(key, after)) for key in keys]
         moves = [move for move in moves if move[1] != move[2]]
-        # First all that leave, then all that come: so each key in the list stands where one of the nodes has it.
-        for _, left, _ in moves:
-            if left is not None:
-                del self._keys[self._at(left, before)]
-        for key, _, taken in moves:
-            if taken is not None:
-                self._keys.insert(self._at(taken, after), key)
+        old, new = before.members, after.members
+        move(
+            self._keys,
+            [left for _, left, _ in moves if left is not None],
+            [(taken, key) for key, _, taken in moves if taken is not None],
+            lambda key: self._places(key, old[key]),
+            lambda key: self._places(key, new[key]),
+        )
         self._node = after
-
-    def _at(self, place: Place, node: Node) -> int:
-        members = node.members
-        return bisect_left(self._keys, place, key=lambda key: self._places(key, members[key]))
 
     def _place(self, key: str, node: Node) -> Place | None:
         """Return the place of a child, if the child exists and is in the range."""
