@@ -1,9 +1,10 @@
-"""One database (a namespace): its tree, its rules, and the one place where a write is decided.
+"""One database (a namespace): its tree, its rules, the one place where a write is decided, and what a write changes.
 
 Every write goes through `Database._commit`, under one lock: permission, validation, then the new root and the
 listeners, in that order. For a conditional write the ETag is compared before that: a stale write fails as stale, even
 if the rules would deny it. Readers take no lock: a root never changes. Listeners run under the lock, so each of them
-sees every commit once and in order; they must not block.
+sees every commit once and in order; they must not block. `seeing` says what a commit changes at one place: streams and
+sockets make their events of it.
 """
 
 from __future__ import annotations

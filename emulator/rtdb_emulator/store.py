@@ -1,4 +1,5 @@
-"""All databases of one emulator, their newest operations and refusals, and the coverage of their rules.
+"""All databases of one emulator, their newest operations and refusals, the coverage of their rules, and the large nodes
+that wait to be freed.
 
 The log of requests counts (`http.log`). The operations and refusals have the reasons too: each keeps what its rules
 were evaluated with. So their lists are short. An operation is described when the emulator's page shows it; until then
@@ -293,7 +294,7 @@ class Notifier:
                 self._waiting.remove(call)
 
 
-# --- what remains of large nodes
+# --- large nodes that were deleted
 #
 # Python frees an object together with all that only this object refers to. The end of 200,000 nodes at once takes a
 # fifth of a second, in which no request is served. So the members of a large node that was deleted or replaced are kept

@@ -107,7 +107,7 @@ class App:
             self._open.discard(exchange)
 
     def wake(self) -> None:
-        """Free what remains of large nodes, in slices. Any thread may call this."""
+        """Free large nodes that were deleted, in slices. Any thread may call this."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._free)
 
