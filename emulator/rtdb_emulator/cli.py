@@ -35,19 +35,7 @@ def main(arguments: Sequence[str] | None = None, name: str = "rtdb-emulator") ->
     except ModuleNotFoundError as error:
         return _fail(name, str(error))
     try:
-        run(
-            host=options.host,
-            port=options.port,
-            project=options.project,
-            rules=options.rules,
-            imported=options.imported,
-            export=options.export_on_exit,
-            clock=options.clock,
-            seed=options.seed,
-            explain=options.explain,
-            wait=signals.get,
-            say=lambda line: print(line, flush=True),
-        )
+        run(**vars(options), wait=signals.get, say=lambda line: print(line, flush=True))
     except OSError as error:
         return _fail(name, error.strerror or str(error))
     except ValueError as error:
@@ -56,7 +44,7 @@ def main(arguments: Sequence[str] | None = None, name: str = "rtdb-emulator") ->
 
 
 def make_parser(name: str) -> argparse.ArgumentParser:
-    """The options of the command; `name` is as in `main`."""
+    """The options of the command, by their names in `session.run`; `name` is as in `main`."""
     parser = argparse.ArgumentParser(
         prog=name,
         description="A Firebase Realtime Database emulator. Everything is in memory, and gone when it stops.",
@@ -83,6 +71,7 @@ def make_parser(name: str) -> argparse.ArgumentParser:
         "--export-on-exit",
         type=Path,
         metavar="FILE",
+        dest="export",
         help="where to write the data at the end; databases beside the project's go to FILE.<namespace>.json beside it",
     )
     parser.add_argument(

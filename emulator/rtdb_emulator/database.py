@@ -1,28 +1,31 @@
-"""One database (a namespace): its tree, its rules, and the one place where a write is decided.
+"""One database (a namespace): its tree, its rules, the one place where a write is decided, and what a write changes.
 
 Every write goes through `Database._commit`, under one lock: permission, validation, then the new root and the
 listeners, in that order. For a conditional write the ETag is compared before that: a stale write fails as stale, even
 if the rules would deny it. Readers take no lock: a root never changes. Listeners run under the lock, so each of them
-sees every commit once and in order; they must not block.
+sees every commit once and in order; they must not block. `seeing` says what a commit changes at one place: streams and
+sockets make their events of it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from rtdb_emulator.errors import BadRequest, Denied, Refusal
 from rtdb_emulator.jsondata import INVALID_OBJECT, parse, parse_priority
+from rtdb_emulator.large import are_large
 from rtdb_emulator.paths import PRIORITY, check_depth, split_keys
 from rtdb_emulator.query import Query
 from rtdb_emulator.rules import OPEN, Rules, Write
+from rtdb_emulator.rules.authorize import Request
 from rtdb_emulator.rules.coverage import Coverage
 from rtdb_emulator.rules.explain import Refused
-from rtdb_emulator.tree import EMPTY, Node, Path, leaf
+from rtdb_emulator.tree import EMPTY, Node, Path, comparing, leaf
 
 NULL_ETAG = "null_etag"
 
@@ -77,20 +80,16 @@ class Commit:
 
 
 class Listener(Protocol):
+    @property
+    def watching(self) -> int:
+        """The number of listeners that this one stands for."""
+
     def committed(self, commit: Commit) -> None: ...
 
     def rules_changed(self) -> None: ...
 
 
-class Crowd(Listener, Protocol):
-    """A listener that stands for several listeners."""
-
-    @property
-    def watching(self) -> int:
-        """The number of these listeners."""
-
-
-class Keeper(Protocol):
+class Owner(Protocol):
     """The owner of the databases. A database calls it when something happens in it."""
 
     def keep(self, database: Database) -> None:
@@ -107,23 +106,22 @@ class Keeper(Protocol):
 
 
 class Database:
-    """A namespace. `now` is the server's clock in milliseconds; `keeper` is its owner."""
+    """A namespace. `now` is the server's clock in milliseconds; `owner` is its owner."""
 
     def __init__(
         self,
         name: str,
         now: Callable[[], int],
         rules: Rules = OPEN,
-        keeper: Keeper | None = None,
+        owner: Owner | None = None,
     ) -> None:
         self.name = name
         self.root = EMPTY
-        self._keeper = keeper
+        self._owner = owner
         self._use(rules)
         self._now = now
         self._lock = threading.Lock()
         self._listeners: list[Listener] = []
-        self._crowds: list[Crowd] = []
         self.has_begun = False
 
     def read(self, path: Path, access: Access, query: Query | None = None) -> Node:
@@ -194,13 +192,13 @@ class Database:
     @property
     def listeners(self) -> int:
         """The number of listeners now."""
-        return len(self._listeners) + sum(crowd.watching for crowd in tuple(self._crowds))
+        return sum(listener.watching for listener in tuple(self._listeners))
 
     def set_rules(self, rules: Rules) -> None:
         with self._lock:
             self._begin()
             self._use(rules)
-            for listener in (*self._listeners, *self._crowds):
+            for listener in tuple(self._listeners):
                 listener.rules_changed()
 
     def follow_rules(self, former: Rules, rules: Rules) -> None:
@@ -208,61 +206,61 @@ class Database:
         with self._lock:
             if self.rules is former:
                 self._use(rules)
-                for listener in (*self._listeners, *self._crowds):
+                for listener in tuple(self._listeners):
                     listener.rules_changed()
 
     @contextmanager
     def listening(self, listener: Listener) -> Iterator[Node]:
         """Call `listener` for every commit after the tree that this yields, until the block ends."""
-        with self._lock:
-            self._listeners.append(listener)
-            root = self.root
+        with self.locked() as root:
+            self.attach(listener)
         try:
             yield root
         finally:
-            with self._lock:
-                self._listeners.remove(listener)
+            with self.locked():
+                self.detach(listener)
 
     @contextmanager
-    def still(self) -> Iterator[Node]:
+    def locked(self) -> Iterator[Node]:
         """Yield the tree; no write happens until the block ends. Call `attach` and `detach` inside it."""
         with self._lock:
             yield self.root
 
-    def let_go(self, commit: Commit) -> None:
+    def discard_after(self, commit: Commit) -> None:
         """Free what a write has deleted, in steps. A listener that keeps the commit for longer calls this again."""
-        if self._keeper is not None:
+        if self._owner is not None:
             for change in commit.changes:
-                self._keeper.replaced(EMPTY if change.priority_only else commit.before.at(change.path))
+                self._owner.replaced(EMPTY if change.priority_only else commit.before.at(change.path))
 
-    def attach(self, crowd: Crowd) -> None:
-        self._crowds.append(crowd)
+    def attach(self, listener: Listener) -> None:
+        self._listeners.append(listener)
 
-    def detach(self, crowd: Crowd) -> None:
-        self._crowds.remove(crowd)
+    def detach(self, listener: Listener) -> None:
+        self._listeners.remove(listener)
 
     def _use(self, rules: Rules) -> None:
         self.rules = rules
-        self.coverage = Coverage(rules.all, None if self._keeper is None else self._keeper.total(rules))
+        self.coverage = Coverage(rules.all, None if self._owner is None else self._owner.total(rules))
 
     def _begin(self) -> None:
         if not self.has_begun:
             self.has_begun = True
-            if self._keeper is not None:
-                self._keeper.keep(self)
+            if self._owner is not None:
+                self._owner.keep(self)
 
     def _check_read(self, root: Node, path: Path, access: Access, query: Query | None, why_read: str = "") -> None:
         if access.admin:
             return
         facts = query.facts if query else None
         real, auth, now = _real(path), access.auth, self._now()
-        if not self.rules.may_read(root, real, auth=auth, now=now, query=facts, coverage=self.coverage):
+        request = self.rules.request(root, None, auth=auth, now=now, coverage=self.coverage)
+        if not request.may_read(real, facts):
             raise self._denied(Refused("read", real, self.rules, root, None, (), auth, now, facts, why_read))
 
     def _denied(self, refused: Refused) -> Denied:
         refused = refused.bounded()
-        if self._keeper is not None:
-            self._keeper.refused(self.name, refused)
+        if self._owner is not None:
+            self._owner.refused(self.name, refused)
         return Denied(refused=refused)
 
     def _change(self, path: Path, data: object, now: int) -> Change:
@@ -289,9 +287,9 @@ class Database:
         self._begin()
         commit = Commit(self.root, after, path, changes, patch)
         self.root = after
-        for listener in (*self._listeners, *self._crowds):
+        for listener in tuple(self._listeners):
             listener.committed(commit)
-        self.let_go(commit)
+        self.discard_after(commit)
         return after
 
     def _check_permission(
@@ -302,17 +300,16 @@ class Database:
         for change in sorted(changes, key=lambda change: change.priority_only):
             after = change.apply(after)
         writes = tuple(Write(change.path, EMPTY if change.priority_only else change.sent) for change in changes)
-        if not access.admin and not self.rules.grants_write(
-            self.root, after, writes, auth=access.auth, now=now, coverage=self.coverage
-        ):
+        if not access.admin and not all(map(self._request(after, access, now).grants_write, writes)):
             raise self._denied(self._refused("write", after, writes, access, now))
         return after, writes
 
     def _check_valid(self, after: Node, writes: tuple[Write, ...], access: Access, now: int) -> None:
-        if not access.admin and not self.rules.is_valid(
-            self.root, after, writes, auth=access.auth, now=now, coverage=self.coverage
-        ):
+        if not access.admin and not all(map(self._request(after, access, now).is_valid, writes)):
             raise self._denied(self._refused("validate", after, writes, access, now))
+
+    def _request(self, after: Node, access: Access, now: int) -> Request:
+        return self.rules.request(self.root, after, auth=access.auth, now=now, coverage=self.coverage)
 
     def _check_possible(self, data: Mapping[Path, object], access: Access) -> None:
         with self._lock:
@@ -359,3 +356,90 @@ def _targets(path: Path, data: Mapping[str, object]) -> dict[str, Path]:
         if longer[: len(shorter)] == shorter:
             raise BadRequest(f"Invalid data; path '{above}' is ancestor of, or the same as, path '{below}'.")
     return targets
+
+
+# --- what a commit changes at one place: the smallest change
+#
+# It is found out inside the commit where that is quick, else in steps after it, which look at nothing but the two trees
+# of the commit.
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """The node at this path has changed to `node`."""
+
+    path: Path
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """The nodes at these paths below `path` have changed."""
+
+    path: Path
+    nodes: Mapping[Path, Node]
+
+
+Seen: TypeAlias = Put | Merge
+
+# The most changes that are looked at between two steps, and the most children that a window moves one by one.
+MOST_CHANGES = 200
+
+
+def takes_long(place: Path, commit: Commit) -> bool:
+    """Return whether it takes long to find what a commit changes at or below a place."""
+    if len(commit.changes) > MOST_CHANGES:
+        return True
+    written = [path for change in commit.changes if (path := _written(place, change)) is not None]
+    return are_large(root.at(path) for path in written for root in (commit.before, commit.after))
+
+
+def seeing(place: Path, commit: Commit) -> Generator[None, None, Seen | None]:
+    """Return the change at or below a place, found out in steps; None if nothing there has changed."""
+    changes = []
+    for number, change in enumerate(commit.changes, 1):
+        written = _written(place, change)
+        if written is not None and not (yield from comparing(commit.before.at(written), commit.after.at(written))):
+            changes.append(change)
+        if number % MOST_CHANGES == 0:
+            yield
+    if not changes:
+        return None
+    if any(is_within(place, change.path) for change in changes):
+        return Put(place, commit.after.at(place))
+    if not commit.patch:
+        (change,) = changes
+        return Put(change.path, commit.after.at(change.path))
+    if not is_within(commit.path, place):
+        return merged(place, changes, commit.after)
+    return merged(commit.path, commit.changes, commit.after)
+
+
+def merged(base: Path, changes: Sequence[Change], after: Node) -> Seen:
+    """Return several changes at or below one path as one change."""
+    written = [change.path for change in changes]
+    paths = set(written)
+    if base in paths:  # only a priority can be written at the base itself
+        return Put(base, after.at(base))
+    # The same write may have changed a node's priority and nodes below it: the whole node has both.
+    least = [path for path in written if not any(path[:end] in paths for end in range(len(path)))]
+    return Merge(base, {path[len(base) :]: after.at(path) for path in least})
+
+
+def children(path: Path, seen: Seen) -> set[str] | None:
+    """Return the children that a commit has changed; None if it has changed the node itself."""
+    if len(seen.path) > len(path):
+        return {seen.path[len(path)]}
+    return {below[0] for below in seen.nodes} if isinstance(seen, Merge) else None
+
+
+def is_within(path: Path, base: Path) -> bool:
+    """Return whether `path` is `base` or lies below it."""
+    return path[: len(base)] == base
+
+
+def _written(place: Path, change: Change) -> Path | None:
+    """Return the part of a place that a change writes; None if it writes elsewhere."""
+    if is_within(change.path, place):
+        return change.path
+    return place if is_within(place, change.path) else None

@@ -19,18 +19,17 @@ from urllib.parse import quote
 
 from rtdb_emulator.clock import wall_clock
 from rtdb_emulator.database import ADMIN
-from rtdb_emulator.http.app import App
-from rtdb_emulator.http.endpoints import Doors
+from rtdb_emulator.http.endpoints import Endpoints
 from rtdb_emulator.http.faults import Faults
-from rtdb_emulator.http.listener import Listener, open_socket
 from rtdb_emulator.http.log import Criteria, RequestLog
+from rtdb_emulator.http.server import App, Listener, open_socket
 from rtdb_emulator.http.service import Service
 from rtdb_emulator.jsondata import render
 from rtdb_emulator.paths import split_path
 from rtdb_emulator.rules import OPEN, Rules
 from rtdb_emulator.rules.coverage import Coverage
 from rtdb_emulator.store import Operations, Refusals, Store
-from rtdb_emulator.ws.server import Settings, Sockets
+from rtdb_emulator.ws.server import Sockets
 
 DEFAULT_PROJECT = "demo-firecron"
 
@@ -71,7 +70,8 @@ class Emulator:
         self._project = project
         self._keep_alive = keep_alive
         self._random = SystemRandom() if seed is None else Random(seed)
-        self._sockets = Settings(silence, explain)
+        self._silence = silence
+        self._explain = explain
         self._listener: Listener | None = None
         self.port = port
         self.requests = RequestLog()
@@ -114,7 +114,7 @@ class Emulator:
         """Close all connections and stop serving. The data stays. A stopped emulator stays stopped."""
         listener, self._listener = self._listener, None
         if listener is not None:
-            self._store.remains.detach()
+            self._store.discarded.detach()
             listener.stop()
             self.faults.clear()
 
@@ -209,12 +209,14 @@ class Emulator:
         return _port(listening)
 
     def _make_app(self) -> App:
-        doors = Doors(self.faults, self._store.now).endpoints()
-        service = Service(self._store, self._project, self._random.getrandbits, doors)
-        sockets = Sockets(self._store, service, self.requests, self.faults, self._sockets)
-        app = App(service, self.requests, self.faults, self._keep_alive, sockets, self._store.remains)
+        endpoints = Endpoints(self._store, self.faults)
+        service = Service(self._store, self._project, endpoints, self._random.getrandbits)
+        sockets = Sockets(
+            self._store, service, self.requests, self.faults, silence=self._silence, explains=self._explain
+        )
+        app = App(self._store, service, self.requests, self.faults, self._keep_alive, sockets)
         self.faults.interrupt = lambda criteria: self._interrupt(app, criteria)
-        self._store.remains.attach(app.wake)
+        self._store.discarded.attach(app.wake)
         return app
 
     def _interrupt(self, app: App, criteria: Criteria) -> None:

@@ -13,9 +13,9 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import Final, final
 
 from rtdb_emulator.errors import BadRequest
@@ -34,7 +34,7 @@ from rtdb_emulator.ordering import ordering
 from rtdb_emulator.paths import PRIORITY, check_depth, is_key
 from rtdb_emulator.query import arranging
 from rtdb_emulator.steps import at_once
-from rtdb_emulator.table import SMALL, Members, empty_buckets, fill, finished
+from rtdb_emulator.table import SMALL, Members, filling
 from rtdb_emulator.tree import BY_KEY, EMPTY, Member, Node, Priority, arranging_keys, as_node, hashing
 
 # Bytes, or characters: smaller data is read at once.
@@ -169,7 +169,8 @@ def _sizes(members: Members[Member], keys: Iterable[str]) -> Iterator[int]:
 
 def writing(node: Node, form: Form = STORED, keys: list[str] | None = None, level: int = 0) -> Iterator[bytes]:
     """Yield the node's JSON in pieces; with `keys`, that of a node with these of its children only, in this order."""
-    if keys is None and not node.members:
+    members = node.members
+    if keys is None and not members:
         yield form.encoded(render(node, priorities=form.priorities, arrays=form.arrays)) + _end(form, level)
         return
     priority = node.priority if form.priorities else None
@@ -178,19 +179,39 @@ def writing(node: Node, form: Form = STORED, keys: list[str] | None = None, leve
             yield b""
     names = node.ordered_keys() if keys is None else keys
     length = array_length(names) if form.arrays and priority is None else None
-    shown = frozenset[str]()
+    inside: Iterable[tuple[str, Member | None]] = ((key, members[key]) for key in names)
     if length is not None:
         shown = frozenset(names)
-        names = [str(index) for index in range(length)]
-    line = b"\n" + b"  " * level if form.pretty else b""
+        inside = ((key, members[key] if key in shown else None) for key in map(str, range(length)))
+    elif priority is not None:
+        inside = chain(inside, ((PRIORITY, priority),))
+    yield b"{" if length is None else b"["
+    comma = yield from _writing_members(inside, form, length, level, lambda member: member.is_deep)
+    yield (_line(form, level) if comma else b"") + (b"}" if length is None else b"]") + _end(form, level)
+
+
+def writing_all(nodes: Iterable[tuple[str, Node]], form: Form) -> Iterator[bytes]:
+    """Yield the JSON of an object of these nodes, which are in no node together, in pieces. It isn't pretty."""
+    yield b"{"
+    yield from _writing_members(nodes, form, None, 0, is_large)
+    yield b"}"
+
+
+def _writing_members(
+    members: Iterable[tuple[str, Member | None]],
+    form: Form,
+    length: int | None,
+    level: int,
+    is_much: Callable[[Node], bool],
+) -> Generator[bytes, None, bytes]:
+    """Yield what is between the brackets; many small members together. Return the comma, if there was anything."""
+    line = _line(form, level)
     indent, colon = (line + b"  ", b" : ") if form.pretty else (b"", b":")
     comma = b""
     batch: dict[str, object] = {}
     weight = 0
-    yield b"{" if length is None else b"["
-    for key in names:
-        member = node.members.get(key) if length is None or key in shown else None
-        if isinstance(member, Node) and member.is_deep:
+    for key, member in members:
+        if isinstance(member, Node) and is_much(member):
             if batch:
                 yield comma + _encoded(batch, form, length, line)
                 comma, batch, weight = b",", {}, 0
@@ -207,42 +228,15 @@ def writing(node: Node, form: Form = STORED, keys: list[str] | None = None, leve
         if weight >= WEIGHT:
             yield comma + _encoded(batch, form, length, line)
             comma, batch, weight = b",", {}, 0
-    if priority is not None:
-        batch[PRIORITY] = priority
     if batch:
         yield comma + _encoded(batch, form, length, line)
         comma = b","
-    yield (line if comma else b"") + (b"}" if length is None else b"]") + _end(form, level)
-
-
-def writing_all(nodes: Iterable[tuple[str, Node]], form: Form) -> Iterator[bytes]:
-    """Yield the JSON of an object of these nodes, which are in no node together, in pieces."""
-    comma = b""
-    batch: dict[str, object] = {}
-    weight = 0
-    yield b"{"
-    for key, node in nodes:
-        if is_large(node):
-            if batch:
-                yield comma + form.encoded(batch)[1:-1]
-                comma, batch, weight = b",", {}, 0
-            yield comma + form.encoded(key) + b":"
-            yield from writing(node, form)
-            comma = b","
-            continue
-        batch[key] = render(node, priorities=form.priorities, arrays=form.arrays)
-        weight += 1 + len(node.members)
-        if weight >= WEIGHT:
-            yield comma + form.encoded(batch)[1:-1]
-            comma, batch, weight = b",", {}, 0
-    if batch:
-        yield comma + form.encoded(batch)[1:-1]
-    yield b"}"
+    return comma
 
 
 def writing_keys(keys: list[str], form: Form) -> Iterator[bytes]:
     """Yield the JSON of an object that has true for each of these keys, in pieces."""
-    line = b"\n" if form.pretty else b""
+    line = _line(form, 0)
     for start in range(0, len(keys), MOVED):
         run = dict.fromkeys(keys[start : start + MOVED], True)
         yield (b"," if start else b"{") + _encoded(run, form, None, line)
@@ -253,6 +247,10 @@ def _encoded(batch: Mapping[str, object], form: Form, length: int | None, line: 
     """Return the members of a batch, without the brackets around them."""
     text = form.encoded(batch if length is None else list(batch.values()))[1:-1]
     return text.rstrip(b"\n").replace(b"\n", line) if form.pretty else text
+
+
+def _line(form: Form, level: int) -> bytes:
+    return b"\n" + b"  " * level if form.pretty else b""
 
 
 def _end(form: Form, level: int) -> bytes:
@@ -434,13 +432,8 @@ def _branch(members: dict[str, Member], priority: Priority) -> Generator[None, N
         return None
     if len(members) <= SMALL:
         return Node(None, members, priority)
-    buckets: list[dict[str, Member]] = empty_buckets(len(members))
-    items = iter(members.items())
-    while piece := list(islice(items, MOVED)):
-        fill(buckets, piece)
-        yield
+    table = yield from filling(members.items(), len(members), MOVED)
     order = yield from ordering(members)
-    table = finished(buckets)
     table.keep_order(BY_KEY, order)
     node = Node(None, table, priority)
     yield from hashing(node)

@@ -1,7 +1,7 @@
 """Queries: the children of a node that match, in an order that the node keeps.
 
-`Query` selects, and is pure. A node with many children keeps the orders of its keys that queries have asked for
-(`table`): the next query finds its window there by halves, and a write moves one key. `parse_query` checks the
+`Query` says which they are, and is pure. A node with many children keeps the orders of its keys that queries have asked
+for (`table`): the next query finds its window there by halves, and a write moves one key. `parse_query` checks the
 parameters of a REST request, with RTDB's own error texts (`ws.messages` has the form of the sockets). The rules decide
 whether a query has its index.
 """
@@ -78,10 +78,6 @@ class Query:
         elif self.limit is not None:
             end = min(end, first + self.limit)
         return keys[first:end]
-
-    def select(self, node: Node) -> dict[str, Node]:
-        """Return the children that match the query, in its order."""
-        return {key: node.child(key) for key in self.keys(node)}
 
     def visible(self, node: Node, changed: Collection[str] | None) -> list[str]:
         """Return the children that match; without a limit only those of `changed`, because no others come or go."""

@@ -1,4 +1,5 @@
-"""All databases of one emulator, their newest operations and refusals, and the coverage of their rules.
+"""All databases of one emulator, their newest operations and refusals, the coverage of their rules, and the large nodes
+that wait to be freed.
 
 The log of requests counts (`http.log`). The operations and refusals have the reasons too: each keeps what its rules
 were evaluated with. So their lists are short. An operation is described when the emulator's page shows it; until then
@@ -94,7 +95,7 @@ class Store:
     """All databases of one emulator. They begin with the same rules. A database exists from its first write, or from
     rules of its own, on.
 
-    A database that clients only read or listen to is known as long as an object refers to it. `changed` rings when a
+    A database that clients only read or listen to is known as long as an object refers to it. `changed` notifies when a
     database is added or dropped.
     """
 
@@ -102,8 +103,8 @@ class Store:
         self.now = now
         self.refusals = Refusals()
         self.operations = Operations()
-        self.changed = Bell()
-        self.remains = Remains()
+        self.changed = Notifier()
+        self.discarded = Discarded()
         self._totals: dict[str, tuple[Rules, Coverage]] = {}
         self._rules = rules
         self._lock = threading.Lock()
@@ -135,7 +136,7 @@ class Store:
         with self._lock:
             database.has_begun = False
             self._databases.pop(namespace, None)
-        self.changed.ring()
+        self.changed.notify()
 
     def replace_rules(self, rules: Rules) -> None:
         """Replace the rules that databases begin with, also in those that have no rules of their own."""
@@ -148,10 +149,10 @@ class Store:
     def keep(self, database: Database) -> None:
         with self._lock:
             self._databases[database.name] = database
-        self.changed.ring()
+        self.changed.notify()
 
     def replaced(self, node: Node) -> None:
-        self.remains.add(node)
+        self.discarded.add(node)
 
     def total(self, rules: Rules) -> Coverage:
         # The caller may hold the lock. Adding to a dictionary is one step, and needs none.
@@ -221,7 +222,7 @@ Account: TypeAlias = Callable[[], Operation]
 
 
 class Operations:
-    """The newest operations in their order, with rising numbers. `changed` rings after each. Any thread may use it.
+    """The newest operations in their order, with rising numbers. `changed` notifies after each. Any thread may use it.
 
     Args:
         limit: The number of operations that it holds.
@@ -231,14 +232,14 @@ class Operations:
         self._lock = threading.Lock()
         self._newest: deque[tuple[int, Account]] = deque(maxlen=limit)
         self._number = 0
-        self.changed = Bell()
+        self.changed = Notifier()
 
     def add(self, account: Account) -> None:
         """Remember an operation."""
         with self._lock:
             self._number += 1
             self._newest.append((self._number, account))
-        self.changed.ring()
+        self.changed.notify()
 
     def since(self, number: int) -> list[tuple[int, Operation]]:
         """Return the operations after this number that the list still holds, oldest first, with their numbers.
@@ -269,21 +270,21 @@ def _cut(text: str) -> str:
 # --- the news of a change
 
 
-class Bell:
-    """Calls all that wait for it. Any thread may ring; the calls run on that thread."""
+class Notifier:
+    """Calls all that wait for it. Any thread may notify; the calls run on that thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: list[Callable[[], None]] = []
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         with self._lock:  # after `waiting` ends, its call never runs
             for call in self._waiting:
                 call()
 
     @contextmanager
     def waiting(self, call: Callable[[], None]) -> Iterator[None]:
-        """Call `call` at each ring, until the block ends. It must not block, and not ring."""
+        """Call `call` at each `notify`, until the block ends. It must not block, and not notify."""
         with self._lock:
             self._waiting.append(call)
         try:
@@ -293,14 +294,14 @@ class Bell:
                 self._waiting.remove(call)
 
 
-# --- what remains of large nodes
+# --- large nodes that were deleted
 #
 # Python frees an object together with all that only this object refers to. The end of 200,000 nodes at once takes a
 # fifth of a second, in which no request is served. So the members of a large node that was deleted or replaced are kept
 # for a moment, and let go of bucket by bucket.
 
 
-class Remains:
+class Discarded:
     """The nodes of one emulator that wait to be freed. Any thread may add one."""
 
     def __init__(self) -> None:

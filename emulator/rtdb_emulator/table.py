@@ -10,9 +10,11 @@ asked for: `Table.in_order` moves one along with the members that have changed s
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
-from itertools import chain
+from collections.abc import Callable, Generator, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from itertools import chain, islice
 from typing import Any, Generic, TypeAlias, TypeVar, final
+
+from rtdb_emulator.steps import at_once
 
 T = TypeVar("T")
 # Where a key with its member stands in an order: a tuple that sorts.
@@ -135,11 +137,13 @@ class Table(Generic[T]):
             return keys
         keys = keys.copy()
         mask = len(buckets) - 1
-        # First all that leave, then all that come: so each key in the list stands where one of the tables has it.
-        for left in leaving:
-            del keys[bisect_left(keys, left, key=lambda key: place(key, buckets[hash(key) & mask][key]))]
-        for taken, key in coming:
-            keys.insert(bisect_left(keys, taken, key=lambda key: place(key, self[key])), key)
+        move(
+            keys,
+            leaving,
+            coming,
+            lambda key: place(key, buckets[hash(key) & mask][key]),
+            lambda key: place(key, self[key]),
+        )
         return keys
 
     def _replaced(self, number: int, bucket: dict[str, T]) -> Buckets[T]:
@@ -170,24 +174,37 @@ def compact(members: dict[str, T]) -> Members[T]:
 
 def made_of(members: Iterable[tuple[str, T]], size: int) -> Table[T]:
     """Return a table of at most `size` members; a later one replaces an earlier one with its key."""
-    buckets: list[dict[str, T]] = empty_buckets(size)
-    fill(buckets, members)
-    return finished(buckets)
+    return at_once(filling(members, size, size + 1))
 
 
-def empty_buckets(size: int) -> list[dict[str, T]]:
-    """Return buckets for a table of `size` members: `fill` them in pieces, then `finished` makes the table."""
-    return [{} for _ in range(1 << max(0, (size // SMALL).bit_length()))]
-
-
-def fill(buckets: list[dict[str, T]], members: Iterable[tuple[str, T]]) -> None:
+def filling(members: Iterable[tuple[str, T]], size: int, piece: int) -> Generator[None, None, Table[T]]:
+    """Make the same in steps, each of so many members."""
+    buckets: list[dict[str, T]] = [{} for _ in range(1 << max(0, (size // SMALL).bit_length()))]
     mask = len(buckets) - 1
-    for key, member in members:
-        buckets[hash(key) & mask][key] = member
-
-
-def finished(buckets: list[dict[str, T]]) -> Table[T]:
+    rest = iter(members)
+    while some := list(islice(rest, piece)):
+        for key, member in some:
+            buckets[hash(key) & mask][key] = member
+        yield
     return Table(tuple(buckets), sum(map(len, buckets)))
+
+
+def move(
+    keys: list[str],
+    leaving: Iterable[Place],
+    coming: Iterable[tuple[Place, str]],
+    before: Callable[[str], Place],
+    after: Callable[[str], Place],
+) -> None:
+    """Take the keys of these places out of a list in their order, and put others in.
+
+    `before` and `after` say where a key stands. First all leave, then all come: so each key in the list stands where
+    one of the two has it.
+    """
+    for place in leaving:
+        del keys[bisect_left(keys, place, key=before)]
+    for place, key in coming:
+        keys.insert(bisect_left(keys, place, key=after), key)
 
 
 def _values(bucket: dict[str, T]) -> ValuesView[T]:

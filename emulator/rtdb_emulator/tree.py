@@ -107,9 +107,6 @@ class Node:
             self.members.keep_order(BY_KEY, keys)
         return keys
 
-    def in_key_order(self) -> list[tuple[str, Node]]:
-        return [(key, as_node(self.members[key])) for key in self.ordered_keys()]
-
     @property
     def knows_hash(self) -> bool:
         """Whether `hash` needs no computation."""

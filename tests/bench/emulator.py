@@ -206,7 +206,7 @@ async def listeners(record: dict[str, object]) -> None:
 
     The last write is a small one. A listener that has it has all that was written before.
     """
-    rules = json.dumps({"rules": {".read": True, ".write": True, ".indexOn": "name"}}).encode()
+    rules = json.dumps({"rules": {".read": True, ".write": True, "large": {".indexOn": "name"}}}).encode()
     some = {"i": "name", "l": 10, "vf": "r"}
     every = {"i": "name", "sp": "a"}
     kinds: list[tuple[str, list[Callable[[int], socket.socket]]]] = [

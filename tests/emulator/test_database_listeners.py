@@ -19,6 +19,8 @@ WRITES = 100
 class Ears:
     """Remembers what it hears."""
 
+    watching = 1
+
     def __init__(self) -> None:
         self.commits: list[Commit] = []
         self.rules_changes = 0

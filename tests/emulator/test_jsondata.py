@@ -1,11 +1,11 @@
-"""JSON in and out: arrays, priorities, numbers, and what `shallow` and printing make of a node."""
+"""JSON in and out: arrays, priorities, numbers, server values, the printed form, and the limits."""
 
 import json
 
 import pytest
 
 from rtdb_emulator.errors import BadRequest
-from rtdb_emulator.jsondata import as_array, decode, encode, parse, parse_priority, render
+from rtdb_emulator.jsondata import as_array, decode, decode_patch, encode, parse, parse_priority, render
 from rtdb_emulator.tree import EMPTY, Node, leaf
 
 INVALID = "Invalid data; couldn't parse JSON object, array, or value."
@@ -216,3 +216,248 @@ def test_no_json(data: object) -> None:
 def test_leaf_and_array_are_distinct() -> None:
     """A string that looks like JSON stays a string."""
     assert node("[1]") == leaf("[1]")
+
+
+NOW = 1_700_000_000_000
+TIMESTAMP = {".sv": "timestamp"}
+
+
+def increment(by: object) -> dict[str, object]:
+    return {".sv": {"increment": by}}
+
+
+def written(data: object, before: object = None) -> object:
+    existing = parse(before, now=0)
+    return render(parse(data, now=NOW, existing=existing), priorities=True, arrays=False)
+
+
+TIMESTAMPS: list[tuple[object, object]] = [
+    (TIMESTAMP, NOW),
+    ({"a": [TIMESTAMP, {"b": TIMESTAMP}]}, {"a": {"0": NOW, "1": {"b": NOW}}}),
+    ({".value": TIMESTAMP, ".priority": 1}, {".value": NOW, ".priority": 1}),
+    ({".value": "a", ".priority": TIMESTAMP}, {".value": "a", ".priority": NOW}),
+    ({"a": TIMESTAMP, ".priority": TIMESTAMP}, {"a": NOW, ".priority": NOW}),
+]
+
+
+@pytest.mark.parametrize(("data", "stored"), TIMESTAMPS)
+def test_timestamp(data: object, stored: object) -> None:
+    """A timestamp is the server's time, the same wherever it is written."""
+    assert written(data) == stored
+
+
+INCREMENTS: list[tuple[object, object, object]] = [
+    (5, 3, 8),
+    (5, -7, -2),
+    (5, 0.5, 5.5),
+    (0.5, 1, 1.5),
+    (1.5, 1.5, 3),
+    (0, 0, 0),
+    (2**53, 1, 2**53 + 1),
+    (2**53 + 1, 2, 2**53 + 3),
+    (2**63 - 2, 1, 2**63 - 1),
+    (2**63 - 1, 1, 2.0**63),
+    (-(2**63), -1, -(2.0**63)),
+    (2**63 - 1, 2**63, 2.0**64),
+    (None, 3, 3),
+    (None, 1.5, 1.5),
+    (None, 2.0, 2),
+    ("5", 3, 3),
+    (True, 3, 3),
+    ({"a": 5}, 3, 3),
+    ([5], 3, 3),
+]
+
+
+@pytest.mark.parametrize(("before", "by", "after"), INCREMENTS)
+def test_increment(before: object, by: object, after: object) -> None:
+    """An increment adds to a number, and stands for itself where none is; an integer that overflows is a double."""
+    stored = written(increment(by), before)
+    assert stored == after
+    assert type(stored) is type(after)
+
+
+def test_several_increments() -> None:
+    """Each increment of one write adds to what was in its own place, in arrays and `.value` too."""
+    before = {"a": 1, "b": [10, 20], "c": {".value": 100, ".priority": 1}, "d": 1}
+    data = {"a": increment(1), "b": [increment(2), increment(3)], "c": {".value": increment(4)}, "e": increment(5)}
+    assert written(data, before) == {"a": 2, "b": {"0": 12, "1": 23}, "c": 104, "e": 5}
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, 2), ({".value": 9, ".priority": 5}, 7), ({"a": 9}, 2)])
+def test_increment_of_a_priority(before: object, after: int) -> None:
+    """An increment within a priority adds to the priority that was there, not to the value."""
+    assert written({".value": 1, ".priority": increment(2)}, before) == {".value": 1, ".priority": after}
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, 2), (5, 7), ("5", 2)])
+def test_increment_of_a_priority_by_itself(before: str | int | None, after: int) -> None:
+    """An increment may also be written as the priority alone."""
+    assert parse_priority(increment(2), now=NOW, existing=before) == after
+    assert parse_priority(TIMESTAMP, now=NOW, existing=before) == NOW
+
+
+UNKNOWN: list[object] = [
+    "Timestamp",
+    "unknown",
+    "",
+    None,
+    5,
+    True,
+    [],
+    ["timestamp"],
+    {},
+    {"increment": "1"},
+    {"increment": None},
+    {"increment": True},
+    {"increment": {".sv": "timestamp"}},
+    {"increment": 1, "decrement": 1},
+    {"timestamp": {}},
+    "\ud800",
+]
+
+
+@pytest.mark.parametrize("operation", UNKNOWN)
+def test_unrecognized(operation: object) -> None:
+    """Any other server value is refused, as value and as priority."""
+    for data in ({".sv": operation}, {"a": {".value": 1, ".priority": {".sv": operation}}}):
+        with pytest.raises(BadRequest, match="unrecognized server value"):
+            written(data)
+
+
+@pytest.mark.parametrize(
+    ("before", "by"), [(1e308, 1e308), (1, float("inf")), (None, 10**400), (0.5, 10**400), (1, float("nan"))]
+)
+def test_increment_beyond_doubles(before: object, by: float) -> None:
+    """An increment that would leave the range of doubles is refused."""
+    with pytest.raises(BadRequest, match="couldn't parse JSON"):
+        written(increment(by), before)
+
+
+INVALID_OBJECT = "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?"
+
+MIB_10 = 10 * 1024 * 1024
+
+
+def stored(body: bytes) -> Node:
+    return parse(decode(body), now=0)
+
+
+def nested(levels: int, innermost: object = 1) -> object:
+    data = innermost
+    for level in range(levels):
+        data = {"a": data} if level % 2 else [data]
+    return data
+
+
+@pytest.mark.parametrize(
+    ("key", "stays"), [("a" * 768, True), ("a" * 769, False), ("é" * 384, True), ("é" * 385, False)]
+)
+def test_key_length(key: str, stays: bool) -> None:
+    """A key has up to 768 bytes of UTF-8."""
+    if stays:
+        assert parse({key: 1}, now=0).child(key).value == 1
+    else:
+        with pytest.raises(BadRequest):
+            parse({key: 1}, now=0)
+
+
+@pytest.mark.parametrize("above", [0, 1, 31, 32])
+@pytest.mark.parametrize("innermost", [1, {".value": 1, ".priority": 1}, {".sv": "timestamp"}])
+def test_depth(above: int, innermost: object) -> None:
+    """A tree has up to 32 levels of keys, counted from the root and not from the place that is written."""
+    parse(nested(32 - above, innermost), now=0, depth=above)
+    with pytest.raises(BadRequest, match="33 levels deep, 32 are allowed"):
+        parse(nested(33 - above, innermost), now=0, depth=above)
+
+
+def test_null_has_no_depth() -> None:
+    """A null below the last level is dropped as anywhere else."""
+    parse(nested(32, {"a": None, "b": None}), now=0)
+
+
+@pytest.mark.parametrize("character", ["a", "é", "😀"])
+def test_string_length(character: str) -> None:
+    """A string has up to 10 MiB of UTF-8, as a value and as a priority."""
+    longest = character * (MIB_10 // len(character.encode()))
+    assert parse(longest, now=0).value == longest
+    assert parse_priority(longest, now=0) == longest
+    for parser in (parse, parse_priority):
+        with pytest.raises(BadRequest, match=f"a string has {MIB_10 + 1} bytes, {MIB_10} are allowed"):
+            parser(f"{longest}a", now=0)
+
+
+NO_DATA = [
+    b" ",
+    b"{",
+    b"[1,]",
+    b'{"a":1,}',
+    b"{'a':1}",
+    b"undefined",
+    b"1 2",
+    b'"\n"',
+    b"\xff",
+    b'"\xc3"',
+    b'"\xed\xa0\x80"',
+    b"\xef\xbb\xbf1",
+    b"NaN",
+    b"Infinity",
+    b"-Infinity",
+    b'{"a":[NaN]}',
+    b"1e400",
+    b"-1e400",
+    b"1" + b"0" * 400,
+    b"1" + b"0" * 5000,
+    b'"\\ud800"',
+    b'"a\\udfffb"',
+    b'{"\\ud800":1}',
+    b'{"a":1,".priority":1e400}',
+    b'{"a":1,".priority":"\\ud800"}',
+    b'{".sv":{"increment":1e400}}',
+]
+
+
+@pytest.mark.parametrize("body", NO_DATA)
+def test_no_data(body: bytes) -> None:
+    """A body that isn't JSON, isn't UTF-8, or holds numbers and strings that can't be stored, is refused."""
+    with pytest.raises(BadRequest) as caught:
+        stored(body)
+    assert caught.value.text == INVALID
+
+
+OPENINGS = [b"[", b'{"a":', b'{".value":', b'{".priority":', b'{".sv":']
+
+
+@pytest.mark.parametrize("levels", [40, 300, 500, 800, 900, 10_000])
+@pytest.mark.parametrize("opening", OPENINGS)
+def test_nesting(opening: bytes, levels: int) -> None:
+    """Nesting without end is refused, of whatever kind, be it deeper than the decoder goes or not."""
+    closing = b"]" if opening == b"[" else b"}"
+    for body in (opening * levels, opening * levels + b"1" + closing * levels):
+        with pytest.raises(BadRequest):
+            stored(body)
+
+
+def test_empty_body() -> None:
+    """A request without a body is told so, a PATCH too."""
+    for decoder in (decode, decode_patch):
+        with pytest.raises(BadRequest) as caught:
+            decoder(b"")
+        assert caught.value.text == "Error: No data supplied."
+
+
+@pytest.mark.parametrize("body", [b"[]", b"1", b"true", b'"a"', b"{", b"\xff", b"[" * 10_000])
+def test_no_object(body: bytes) -> None:
+    """The body of a PATCH is an object, or null."""
+    assert decode_patch(b'{"a":1}') == {"a": 1}
+    assert decode_patch(b"null") is None
+    with pytest.raises(BadRequest) as caught:
+        decode_patch(body)
+    assert caught.value.text == INVALID_OBJECT
+
+
+@pytest.mark.parametrize("text", ["a", "é", "😀", "\x00", "\\", '"'])
+def test_every_character(text: str) -> None:
+    """A string may hold any character, escaped or not."""
+    for body in (json.dumps(text).encode(), json.dumps(text, ensure_ascii=False).encode()):
+        assert stored(body).value == text

@@ -17,7 +17,7 @@ from tests.emulator.test_rest_wire import OWNER, call
 
 from rtdb_emulator import large, tree
 from rtdb_emulator.errors import BadRequest
-from rtdb_emulator.http import app
+from rtdb_emulator.http import server
 from rtdb_emulator.jsondata import NeedsServer, as_array, decode, decode_patch, encode, parse, render
 from rtdb_emulator.large import WIRE, Form, load_json, reading, reading_patch, writing, writing_keys
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -211,9 +211,9 @@ def test_an_import_holds_nobody_up(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch, 
 
         return steps
 
-    monkeypatch.setattr(app, "LARGE", 4)
+    monkeypatch.setattr(server, "LARGE", 4)
     for name in ("reading", "reading_patch"):
-        monkeypatch.setattr(app, name, until_served(getattr(app, name)))
+        monkeypatch.setattr(server, name, until_served(getattr(server, name)))
     with ThreadPoolExecutor(1) as pool:
         importing = pool.submit(call, rtdb, method, "/n.json", '{"a":[1,2],"b":{".priority":1,"c":"d"}}', OWNER)
         try:
@@ -248,7 +248,7 @@ def test_a_large_write_is_answered_as_any(
     small = call(rtdb, "PUT", target, body)
     before = rtdb.get()
     rtdb.set("/", None)
-    monkeypatch.setattr(app, "LARGE", 4)
+    monkeypatch.setattr(server, "LARGE", 4)
     answer = call(rtdb, "PUT", target, body)
     assert answer.status_code == small.status_code == status
     if "timestamp" not in body:
@@ -257,7 +257,7 @@ def test_a_large_write_is_answered_as_any(
 
 def test_a_large_write_is_logged_and_dripped_as_any(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log has the bytes of a large body and of its answer, and a drip sends that as it is."""
-    monkeypatch.setattr(app, "LARGE", 4)
+    monkeypatch.setattr(server, "LARGE", 4)
     rtdb.faults.drip(0.0001)
     body = '{"a":"abc"}'
     for _ in range(2):

@@ -16,15 +16,15 @@ from tests.emulator.test_rest_wire import call
 from tests.emulator.test_stream_frames import stream
 from tests.emulator.test_ws_fresh_listeners import FORMS, INDEXED, PLACE, Form, _write
 
-from rtdb_emulator import Emulator, large, table, watching
+from rtdb_emulator import Emulator, large, table
 from rtdb_emulator.database import ADMIN, Commit, Database
-from rtdb_emulator.http.sse import Subscription
+from rtdb_emulator.http import sse
+from rtdb_emulator.http.sse import Event, Subscription, View
 from rtdb_emulator.jsondata import parse, render
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator.query import arranging, parse_query
 from rtdb_emulator.steps import Later, at_once, in_slices, made_in_slices
 from rtdb_emulator.tree import Node, Path, comparing
-from rtdb_emulator.watching import Event, View
 from rtdb_emulator.ws import listens as ws_listens
 from rtdb_emulator.ws import server, session
 from rtdb_emulator.ws.listens import Listens
@@ -41,7 +41,7 @@ class Slow:
         self.heard: list[str] = []
         self.messages: deque[Message] = deque()
         self._steps: Iterator[None] | None = None
-        self._session = Session(listens, self, lambda: pytest.fail("nothing inspects"))
+        self._session = Session(listens, self.send, lambda: pytest.fail("nothing inspects"))
         listen = {"p": "/l", "h": ""} if asked is None else {"p": "/l", "q": asked, "t": 1, "h": ""}
         assert self._session.handle(Request(1, "q", listen)).status == "ok"
 
@@ -66,7 +66,7 @@ class Slow:
         return self.heard
 
     def leave(self) -> None:
-        self._session.end(writes=False)
+        at_once(self._session.ending(writes=False))
 
 
 @pytest.mark.parametrize("seed", [1])
@@ -145,6 +145,7 @@ def test_large_events_are_the_same(monkeypatch: pytest.MonkeyPatch, seed: int) -
     commits: list[Commit] = []
 
     class Recorder:
+        watching = 1
         committed = staticmethod(commits.append)
 
         def rules_changed(self) -> None:
@@ -158,7 +159,7 @@ def test_large_events_are_the_same(monkeypatch: pytest.MonkeyPatch, seed: int) -
         with monkeypatch.context() as patch:
             patch.setattr(large, "LARGE", chance.choice([1, 4, 8]))
             patch.setattr(large, "WEIGHT", 2)
-            patch.setattr(watching, "STEP", 1)
+            patch.setattr(sse, "STEP", 1)
             in_pieces = [_said(event for event in view.following(commit) if event is not None) for commit in commits]
             assert at_once_ == in_pieces, f"seed {seed}, {name}"
 
@@ -171,7 +172,7 @@ def _said(events: Any) -> list[tuple[str, str, object]]:
 
 
 @pytest.mark.parametrize(
-    ("where", "name", "step"), [(watching, "writing", b""), (Subscription, "_following", b"")], ids=["JSON", "events"]
+    ("where", "name", "step"), [(sse, "writing", b""), (Subscription, "_following", b"")], ids=["JSON", "events"]
 )
 def test_a_large_event_holds_nobody_up(
     rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch, where: Any, name: str, step: object

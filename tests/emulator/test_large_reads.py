@@ -30,8 +30,8 @@ from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator.query import Bound, Query, arranging, places
 from rtdb_emulator.tree import Member, Node, Path
 from rtdb_emulator.ws import messages
+from rtdb_emulator.ws.connection import SendQueue
 from rtdb_emulator.ws.messages import Message, framed
-from rtdb_emulator.ws.outlet import Outlet
 
 MANY: dict[str, dict[str, Any]] = {f"k{number:03}": {"n": number * 7 % 300, "s": "text"} for number in range(300)}
 RULES = {"rules": {".read": True, ".write": True, "l": {".indexOn": "n"}}}
@@ -154,55 +154,44 @@ class Wire:
         return 0
 
 
-@pytest.mark.parametrize("frozen", [False, True])
-def test_a_frozen_client_gets_no_long_message(frozen: bool) -> None:
-    """A fault that freezes a socket keeps back a long message that is being made, and the connection stays."""
-    wire = Wire()
+def sent(wire: Wire, protocol: SimpleNamespace, then: Callable[[SendQueue], None] = lambda queue: None) -> None:
+    """Send a long message, and do something while it is being made."""
 
     async def send() -> None:
-        protocol = SimpleNamespace(state=OPEN)
-        outlet = Outlet(
+        queue = SendQueue(
             cast(asyncio.Transport, wire),
             cast(ServerProtocol, protocol),
             asyncio.get_running_loop(),
             lambda: pytest.fail("the connection has ended"),
         )
-        outlet.send(Message("[", Long(iter([b"1,", b"2"])), "]"))
-        outlet.flush()
-        if frozen:
-            outlet.freeze()
+        queue.send(Message("[", Long(iter([b"1,", b"2"])), "]"))
+        queue.flush()
+        then(queue)
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             await task
 
     asyncio.run(send())
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_frozen_client_gets_no_long_message(frozen: bool) -> None:
+    """A fault that freezes a socket keeps back a long message that is being made, and the connection stays."""
+    wire = Wire()
+    sent(wire, SimpleNamespace(state=OPEN), SendQueue.freeze if frozen else lambda queue: None)
     assert wire.written == (b"" if frozen else framed("[1,2]"))
 
 
 def test_nothing_follows_the_close_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that is closed in the middle of a long message gets none of its further frames."""
-    wire = Wire()
+    wire, protocol = Wire(), SimpleNamespace(state=OPEN)
 
-    async def send() -> None:
-        protocol = SimpleNamespace(state=OPEN)
-        outlet = Outlet(
-            cast(asyncio.Transport, wire),
-            cast(ServerProtocol, protocol),
-            asyncio.get_running_loop(),
-            lambda: pytest.fail("the connection has ended"),
-        )
+    def frames(message: Message) -> Iterator[bytes]:
+        asyncio.get_running_loop().call_soon(setattr, protocol, "state", CLOSING)
+        yield b"first"
+        yield b"behind the close frame"
 
-        def frames(message: Message) -> Iterator[bytes]:
-            asyncio.get_running_loop().call_soon(setattr, protocol, "state", CLOSING)
-            yield b"first"
-            yield b"behind the close frame"
-
-        monkeypatch.setattr(Message, "frames", frames)
-        outlet.send(Message("[", Long(iter([b"1,", b"2"])), "]"))
-        outlet.flush()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            await task
-
-    asyncio.run(send())
+    monkeypatch.setattr(Message, "frames", frames)
+    sent(wire, protocol)
     assert wire.written == b"first"
 
 

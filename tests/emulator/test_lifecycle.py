@@ -89,28 +89,6 @@ def test_stops_while_the_sdk_listens() -> None:
             socket.create_connection(("127.0.0.1", port), BOUND)
 
 
-def test_can_be_started_again() -> None:
-    """An emulator that was stopped starts again, with its data and on the same port if that was given."""
-    emulator = Emulator()
-    for round_ in range(3):
-        with emulator:
-            url = emulator.database_url("mine").replace("?", "n.json?")
-            assert requests.get(url, timeout=BOUND).json() == (round_ or None)
-            assert requests.put(url, json=round_ + 1, timeout=BOUND).ok
-        assert emulator.get("mine", "/n") == round_ + 1
-
-
-def test_stop_is_idempotent_and_start_is_not() -> None:
-    """A second `stop` is without effect, and a second `start` says that it runs already."""
-    emulator = Emulator()
-    emulator.stop()
-    emulator.start()
-    with pytest.raises(RuntimeError, match="already runs"):
-        emulator.start()
-    emulator.stop()
-    emulator.stop()
-
-
 def at_once(act: Callable[[int], object]) -> None:
     """Do this on several threads that begin together."""
     together = threading.Barrier(THREADS)

@@ -10,7 +10,7 @@ def chosen(data: object, order: str, **parameters: str) -> str:
     """The selected keys, in order."""
     query = parse_query({"orderBy": f'"{order}"', **parameters})
     assert query is not None
-    return " ".join(query.select(parse(data, now=0)))
+    return " ".join(query.keys(parse(data, now=0)))
 
 
 VALUES = {
@@ -179,4 +179,4 @@ def test_shallow(parameters: dict[str, str], keys: list[str]) -> None:
     """A shallow read may be of the first keys, after a certain one."""
     query = parse_shallow(parameters)
     assert query is not None
-    assert list(query.select(parse({"b": 1, "a": 1, "10": 1, "9": 1}, now=0))) == keys
+    assert (query.keys(parse({"b": 1, "a": 1, "10": 1, "9": 1}, now=0))) == keys

@@ -58,15 +58,17 @@ def test_a_body_that_is_not_utf8_is_refused(rtdb: Rtdb) -> None:
 @pytest.mark.parametrize(
     ("target", "text"),
     [
-        ("/a%.json?", "Invalid path: Invalid token in path"),
-        ("/a%zz.json?", "Invalid path: Invalid token in path"),
+        *[
+            (f"/{key}.json?", "Invalid path: Invalid token in path")
+            for key in ("a%", "a%zz", "a%2Fb", "a.b", ".info/connected", "a%24", "%23", "%00", "%FF")
+        ],
         ("/a.json?print=%zz&", "Invalid query: its percent-encoding is broken"),
         ("/a.json?cache=50%&", "Invalid query: its percent-encoding is broken"),
         ("/a.json?cache=%ff&", "Invalid query: its percent-encoding is broken"),
     ],
 )
-def test_a_broken_percent_encoding_is_refused(rtdb: Rtdb, target: str, text: str) -> None:
-    """A path or query that can't be decoded is 400, and nothing is done."""
+def test_a_target_that_names_no_place_is_refused(rtdb: Rtdb, target: str, text: str) -> None:
+    """A path or query that can't be decoded, or has a character that no key may have, is 400; nothing is done."""
     with wire(rtdb.emulator) as connection:
         connection.ask("PUT", f"{target}ns={rtdb.namespace}", b"1")
         status, body = connection.answer()

@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 import pytest
 from tests.emulator.test_rest_wire import call
-from tests.emulator.test_stream_frames import stream
 
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -124,13 +123,6 @@ def test_a_query_can_be_exported(rtdb: Rtdb, shape: str, shown: dict[str, object
     rtdb.set("/n", {"0": {"0": 1, "1": 2, ".priority": 5}, "1": "b"})
     found = call(rtdb, "GET", f'/n.json?orderBy="$key"&limitToFirst=2{shape}').json()
     assert found == (list(shown.values()) if not shape else shown)
-
-
-@pytest.mark.parametrize("target", ["/n.json?shallow=true", "/n/.priority.json"])
-def test_a_stream_is_of_a_whole_node(rtdb: Rtdb, target: str) -> None:
-    """A stream of keys alone, or of a priority, is refused."""
-    with stream(rtdb.emulator, rtdb.namespace, target) as opened:
-        assert opened.head.startswith(b"HTTP/1.1 400 ")
 
 
 def test_a_download_is_an_attachment(rtdb: Rtdb) -> None:

@@ -16,8 +16,8 @@ from tests.emulator.test_stream_frames import stream
 
 from rtdb_emulator.database import Database
 from rtdb_emulator.emulator import Emulator
+from rtdb_emulator.http.sse import View
 from rtdb_emulator.pytest_plugin import Rtdb
-from rtdb_emulator.watching import View
 
 
 def broken(*_: object, **__: object) -> None:
@@ -132,14 +132,16 @@ def test_an_emulator_runs_once() -> None:
         assert call(Rtdb(emulator, "ns"), "PUT", "/n.json", "1").status_code == 200
 
 
-def test_an_emulator_can_start_again() -> None:
+@pytest.mark.parametrize("is_given", [True, False])
+def test_an_emulator_can_start_again(is_given: bool) -> None:
     """After `stop` an emulator starts again, at the same port where one was asked for, with its data and rules."""
     with Emulator() as first:
         port = first.port
-    emulator = Emulator(port=port, rules={"rules": {".read": True}})
+    emulator = Emulator(port=port if is_given else 0, rules={"rules": {".read": True}})
+    emulator.stop()
     for _ in range(3):
         emulator.start()
-        assert emulator.port == port
+        assert not is_given or emulator.port == port
         emulator.set("ns", "/n", 1)
         assert call(Rtdb(emulator, "ns"), "GET", "/n.json").json() == 1
         assert call(Rtdb(emulator, "ns"), "PUT", "/n.json", "2").status_code == 401

@@ -18,20 +18,18 @@ def keys(path: str) -> tuple[str, ...]:
 
 
 def reads(rules: object, path: str, root: object = None, auth: object = None, query: QueryFacts | None = None) -> bool:
-    return Rules.parse({"rules": rules}).may_read(parse(root, now=NOW), keys(path), auth=auth, now=NOW, query=query)
+    request = Rules.parse({"rules": rules}).request(parse(root, now=NOW), None, auth=auth, now=NOW)
+    return request.may_read(keys(path), query)
 
 
 def writes(rules: object, changes: dict[str, object], root: object = None, auth: object = None) -> bool:
-    """Whether all of these changes, done at once, are allowed; both halves of the question agree with the whole."""
+    """Whether all of these changes, done at once, are allowed."""
     before = after = parse(root, now=NOW)
     done = [Write(keys(path), parse(data, now=NOW)) for path, data in changes.items()]
     for write in done:
         after = after.put(write.path, write.carried)
-    parsed = Rules.parse({"rules": rules})
-    allowed = parsed.may_write(before, after, done, auth=auth, now=NOW)
-    granted, valid = (ask(before, after, done, auth=auth, now=NOW) for ask in (parsed.grants_write, parsed.is_valid))
-    assert allowed == (granted and valid)
-    return allowed
+    request = Rules.parse({"rules": rules}).request(before, after, auth=auth, now=NOW)
+    return all(request.grants_write(write) and request.is_valid(write) for write in done)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["id"]))
@@ -187,4 +185,6 @@ def test_rules_are_asked_at_their_own_priority() -> None:
 def test_no_write_reaches_rules_of_an_empty_tree() -> None:
     """Deleting what isn't there is granted by `.write` and not validated."""
     rules = Rules.parse({"rules": {".write": True, "$x": {".validate": False}}})
-    assert rules.may_write(EMPTY, EMPTY, [Write(("a",), EMPTY)], auth=None, now=NOW)
+    request, write = rules.request(EMPTY, EMPTY, auth=None, now=NOW), Write(("a",), EMPTY)
+    assert request.grants_write(write)
+    assert request.is_valid(write)

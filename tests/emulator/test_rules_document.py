@@ -134,7 +134,7 @@ def test_reads_a_mapping() -> None:
     mapping = {"rules": {".read": "'é' == 'é'", "a": {".indexOn": ["x"]}}}
     rules = Rules.parse(MappingProxyType(mapping))
     assert rules.as_json() == json.loads(rules.source) == mapping
-    assert rules.may_read(EMPTY, (), auth=None, now=0)
+    assert rules.request(EMPTY, None, auth=None, now=0).may_read(())
 
 
 def endless() -> dict[str, object]:
@@ -155,7 +155,7 @@ def test_refuses_endless_nesting(levels: int) -> None:
     """Rules nested past the limit are refused, without exhausting the stack; up to it they work."""
     source = '{"rules": ' + '{"a": ' * (levels - 2) + '{".read": true}' + "}" * (levels - 2) + "}"
     if levels <= 64:
-        assert Rules.parse(source).may_read(EMPTY, ("a",) * (levels - 2), auth=None, now=0)
+        assert Rules.parse(source).request(EMPTY, None, auth=None, now=0).may_read(("a",) * (levels - 2))
     else:
         assert "The rules are nested too deeply: no more than 64 levels are supported." in refused(source)
         assert "nested too deeply" in refused('{"rules": ' + "[" * levels)
@@ -170,7 +170,7 @@ def test_breadth_is_not_depth() -> None:
 def test_open_allows_everything() -> None:
     """The default of a new namespace allows everybody to read."""
     assert OPEN.source == '{"rules": {".read": true, ".write": true}}'
-    assert OPEN.may_read(EMPTY, ("a",), auth=None, now=0)
+    assert OPEN.request(EMPTY, None, auth=None, now=0).may_read(("a",))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_its_json_means_the_same(rules: dict[str, object]) -> None:
     again = Rules.parse(parsed.as_json())
     assert again.as_json() == parsed.as_json() == {"rules": rules}
     for path in ((), ("a",), ("b", "a"), ("é 😀",)):
-        asked = [each.may_read(EMPTY, path, auth={"uid": "u"}, now=1) for each in (parsed, again)]
+        asked = [each.request(EMPTY, None, auth={"uid": "u"}, now=1).may_read(path) for each in (parsed, again)]
         assert asked[0] == asked[1]
 
 

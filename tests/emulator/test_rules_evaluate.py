@@ -6,7 +6,7 @@ import pytest
 
 from rtdb_emulator.jsondata import parse
 from rtdb_emulator.rules import QueryFacts, Rules
-from rtdb_emulator.rules.values import number_text
+from rtdb_emulator.rules.evaluate import number_text
 from rtdb_emulator.tree import EMPTY, Node
 
 NOW = 1_700_000_000_000
@@ -39,7 +39,7 @@ def outcome(expression: str, *, root: Node | None = None, auth: object = AUTH) -
     """`true` or `false`, or `fails` for a rule that is false whichever way it is asked."""
     tree = parse(DATA, now=NOW) if root is None else root
     held, denied = (
-        Rules.parse({"rules": {"$k": {".read": rule}}}).may_read(tree, ("tree",), auth=auth, now=NOW)
+        Rules.parse({"rules": {"$k": {".read": rule}}}).request(tree, None, auth=auth, now=NOW).may_read(("tree",))
         for rule in (expression, f"!({expression})")
     )
     return {(True, False): "true", (False, True): "false", (False, False): "fails"}[held, denied]
@@ -361,7 +361,7 @@ def test_text_cannot_grow_without_bounds() -> None:
 
 
 def asks(expression: str, query: QueryFacts | None) -> bool:
-    return Rules.parse({"rules": {".read": expression}}).may_read(EMPTY, (), auth=None, now=NOW, query=query)
+    return Rules.parse({"rules": {".read": expression}}).request(EMPTY, None, auth=None, now=NOW).may_read((), query)
 
 
 @pytest.mark.parametrize(

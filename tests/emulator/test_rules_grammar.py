@@ -6,8 +6,7 @@ import pytest
 
 from rtdb_emulator.rules import Rules, RulesError
 from rtdb_emulator.rules.document import Text
-from rtdb_emulator.rules.grammar import parse_expression
-from rtdb_emulator.rules.syntax import Expression, Literal, Member
+from rtdb_emulator.rules.syntax import Expression, Literal, Member, parse_expression
 from rtdb_emulator.tree import EMPTY, leaf
 
 
@@ -95,7 +94,7 @@ def test_parentheses_make_a_difference(written: str, other: str) -> None:
 )
 def test_groups_from_the_left(expression: str) -> None:
     """Operators of one precedence apply from left to right."""
-    assert Rules.parse({"rules": {".read": expression}}).may_read(EMPTY, (), auth=None, now=0)
+    assert Rules.parse({"rules": {".read": expression}}).request(EMPTY, None, auth=None, now=0).may_read(())
 
 
 @pytest.mark.parametrize(
@@ -200,12 +199,12 @@ def test_refuses_endless_nesting(make: Callable[[int], str], many: int) -> None:
 )
 def test_length_is_not_depth(expression: str) -> None:
     """A rule of thousands of operators in a row works, and so does one of sixty parentheses."""
-    assert Rules.parse({"rules": {".read": expression}}).may_read(EMPTY, (), auth=None, now=0)
+    assert Rules.parse({"rules": {".read": expression}}).request(EMPTY, None, auth=None, now=0).may_read(())
 
 
 def matches(regex: str, text: str) -> bool:
     rules = Rules.parse({"rules": {".read": f"data.val().matches({regex})"}})
-    return rules.may_read(leaf(text), (), auth=None, now=0)
+    return rules.request(leaf(text), None, auth=None, now=0).may_read(())
 
 
 @pytest.mark.parametrize(

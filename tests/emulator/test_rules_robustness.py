@@ -25,7 +25,7 @@ def test_works_near_the_end_of_the_stack() -> None:
         for _ in range(levels):
             deepest = {"a": deepest}
         tree = EMPTY.put(("a",) * levels, parse("a", now=NOW))
-        return Rules.parse({"rules": deepest}).may_read(tree, ("a",) * levels, auth=None, now=NOW)
+        return Rules.parse({"rules": deepest}).request(tree, None, auth=None, now=NOW).may_read(("a",) * levels)
 
     assert deeper(max(0, 200 - len(inspect.stack(0))))
 
@@ -151,5 +151,7 @@ def test_never_raises(expression: str, before: object, after: object, auth: obje
             rules = Rules.parse({"rules": {"$k": {".write": True, kind: expression}}})
         except RulesError:
             continue
-        assert rules.may_read(old, ("a", "b"), auth=auth, now=NOW, query=query) in (True, False)
-        assert rules.may_write(old, new, [Write(("a",), new.child("a"))], auth=auth, now=NOW) in (True, False)
+        assert rules.request(old, None, auth=auth, now=NOW).may_read(("a", "b"), query) in (True, False)
+        request, write = rules.request(old, new, auth=auth, now=NOW), Write(("a",), new.child("a"))
+        assert request.grants_write(write) in (True, False)
+        assert request.is_valid(write) in (True, False)

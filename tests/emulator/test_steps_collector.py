@@ -11,7 +11,7 @@ SCRIPT = """
 import gc, json, sys, weakref
 import requests
 from rtdb_emulator import Emulator, steps
-from rtdb_emulator.http import app
+from rtdb_emulator.http import server
 from rtdb_emulator.tree import Node
 
 class Cycle:
@@ -20,7 +20,7 @@ class Cycle:
 
 if sys.argv[1] == "own":
     steps.own_process()
-app.LARGE = 4
+server.LARGE = 4
 
 def put(emulator, body):
     url = emulator.url + "/.json?ns=n&print=silent"

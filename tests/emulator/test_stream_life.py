@@ -14,7 +14,7 @@ from tests.emulator.test_rest_wire import call, wire
 from tests.emulator.test_stream_frames import CANCEL, KEEP_ALIVE, stream
 
 from rtdb_emulator.emulator import Emulator
-from rtdb_emulator.http import listener, sse
+from rtdb_emulator.http import server, sse
 from rtdb_emulator.pytest_plugin import Rtdb
 
 SIGNED_IN = {"rules": {".read": "auth !== null", ".write": True}}
@@ -133,7 +133,7 @@ def test_streams_and_holds_end_with_the_emulator(
 ) -> None:
     """Twenty open streams, a held request, a slow one and a half one don't keep the emulator from stopping at once."""
     # A stop that has to wait for one of them lasts longer than the test waits for the stop.
-    monkeypatch.setattr(listener, "STOP_GRACE", 30)
+    monkeypatch.setattr(server, "STOP_GRACE", 30)
     with contextlib.ExitStack() as stack:
         streams = [stack.enter_context(stream(own, "ns", "/n.json")) for _ in range(20)]
         for opened in streams:

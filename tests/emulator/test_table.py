@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtdb_emulator import table
-from rtdb_emulator.table import Members, Table, compact, empty_buckets, fill, finished, with_member, without
+from rtdb_emulator.steps import at_once
+from rtdb_emulator.table import Members, Table, compact, filling, with_member, without
 
 KEYS = st.sampled_from([f"k{number}" for number in range(40)])
 STEPS = st.lists(st.tuples(KEYS, st.one_of(st.none(), st.integers(0, 3))), max_size=80)
@@ -116,8 +117,6 @@ def test_few_orders_are_kept() -> None:
 
 
 def test_a_table_is_filled_in_pieces() -> None:
-    """Buckets that were filled piece by piece make a table, in which the last of two members with one key counts."""
-    buckets: list[dict[str, int]] = empty_buckets(30)
-    fill(buckets, ((f"k{number}", 0) for number in range(20)))
-    fill(buckets, ((f"k{number}", 1) for number in range(10, 30)))
-    check(finished(buckets), {f"k{number}": int(number >= 10) for number in range(30)})
+    """A table that was filled piece by piece has the last of two members with one key."""
+    members = [(f"k{number}", turn) for turn in (0, 1) for number in range(10 * turn, 20 + 10 * turn)]
+    check(at_once(filling(members, 30, 7)), {f"k{number}": int(number >= 10) for number in range(30)})

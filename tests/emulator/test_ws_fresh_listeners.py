@@ -14,6 +14,7 @@ from rtdb_emulator.database import ADMIN, Database
 from rtdb_emulator.jsondata import parse
 from rtdb_emulator.query import Query
 from rtdb_emulator.rules import Rules
+from rtdb_emulator.steps import at_once
 from rtdb_emulator.tree import EMPTY, Node, Path, branch
 from rtdb_emulator.ws.listens import Listens
 from rtdb_emulator.ws.messages import Message, Request, parse_wire_query
@@ -76,7 +77,7 @@ class View:
         if len(path) > 1 and self.node.child(path[0]).is_empty:
             return  # a change below a child that it doesn't hold
         node = self.node.put(path, parse(value, now=0))
-        self.node = branch(self._query.select(node), node.priority)
+        self.node = branch({key: node.child(key) for key in self._query.keys(node)}, node.priority)
 
 
 class Client:
@@ -92,7 +93,7 @@ class Client:
 
     def again(self) -> int:
         """Connect again with what it holds, and return how many pushes that takes."""
-        self._session.end(writes=False)
+        at_once(self._session.ending(writes=False))
         before = self.pushes
         self._connect(self.view.node.hash)
         return self.pushes - before
@@ -102,11 +103,11 @@ class Client:
         self.view.take(json.loads(message.text)["d"])
 
     def leave(self) -> Node:
-        self._session.end(writes=False)
+        at_once(self._session.ending(writes=False))
         return self.view.node
 
     def _connect(self, known: str) -> None:
-        self._session = Session(self._listens, self, lambda: pytest.fail("nothing inspects"))
+        self._session = Session(self._listens, self.send, lambda: pytest.fail("nothing inspects"))
         listen = {"p": "/l", "q": self._asked, "t": next(self._numbers), "h": known}
         assert self._session.handle(Request(1, "q", listen)).status == "ok"
 

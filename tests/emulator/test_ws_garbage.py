@@ -16,6 +16,7 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
+from rtdb_emulator.http.endpoints import Endpoints
 from rtdb_emulator.http.faults import Faults
 from rtdb_emulator.http.log import RequestLog
 from rtdb_emulator.http.service import Service
@@ -23,7 +24,7 @@ from rtdb_emulator.jsondata import parse, render
 from rtdb_emulator.store import Store
 from rtdb_emulator.tree import Node
 from rtdb_emulator.ws.connection import Connection
-from rtdb_emulator.ws.server import Settings, Sockets
+from rtdb_emulator.ws.server import Sockets
 
 P = ParamSpec("P")
 HANDSHAKE = (
@@ -139,7 +140,9 @@ def test_any_bytes_are_answered_or_close_the_connection(
     """Random frames, whole and broken, cut anywhere: nothing breaks, the tree stays one, and nothing is kept after."""
     caplog.clear()
     store = Store(lambda: 1)
-    sockets = Sockets(store, Service(store, "demo"), RequestLog(), Faults(), Settings())
+    sockets = Sockets(
+        store, Service(store, "demo", Endpoints(store, Faults())), RequestLog(), Faults(), silence=120.0, explains=False
+    )
     sent = data.draw(_BYTES)
     wire = Wire()
     _turns(loop, sockets.adopt, wire, HANDSHAKE, 1, loop)
@@ -165,7 +168,14 @@ def test_memory_does_not_grow_with_what_is_never_finished(loop: asyncio.Abstract
     """A message that is announced and never ends, and fragments that never end, are bounded."""
     for first in (Frame(Opcode.TEXT, b"999999").serialize(mask=True), b""):
         store = Store(lambda: 1)
-        sockets = Sockets(store, Service(store, "demo"), RequestLog(), Faults(), Settings())
+        sockets = Sockets(
+            store,
+            Service(store, "demo", Endpoints(store, Faults())),
+            RequestLog(),
+            Faults(),
+            silence=120.0,
+            explains=False,
+        )
         wire = Wire()
         _turns(loop, sockets.adopt, wire, HANDSHAKE, 1, loop)
         connection = wire.protocol
@@ -198,3 +208,9 @@ def _messages(written: bytes) -> list[str]:
         for event in client.events_received()
         if isinstance(event, Frame) and event.opcode is Opcode.TEXT
     ]
+
+
+def _sockets(store: Store) -> Sockets:
+    faults = Faults()
+    service = Service(store, "demo", Endpoints(store, faults))
+    return Sockets(store, service, RequestLog(), faults, silence=120.0, explains=False)

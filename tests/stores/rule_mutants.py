@@ -10,8 +10,7 @@ from rtdb_emulator.rules import Rules
 from rtdb_emulator.rules.authorize import RuleNode, build
 from rtdb_emulator.rules.document import Text, read
 from rtdb_emulator.rules.evaluate import Rule, compiled
-from rtdb_emulator.rules.grammar import parse_expression
-from rtdb_emulator.rules.syntax import Call, Chain, Choice, Expression, Literal, Member, Unary, show
+from rtdb_emulator.rules.syntax import Call, Chain, Choice, Expression, Literal, Member, Unary, parse_expression, show
 
 TRUE = Literal(True, 0)
 TESTS = frozenset({"beginsWith", "exists", "hasChild", "hasChildren", "isBoolean", "isNumber", "isString", "matches"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import cast
 
 from tests.stores.least_privilege import Row
@@ -10,6 +10,7 @@ from tests.stores.least_privilege import Row
 from rtdb_emulator.database import ADMIN, Access, Database
 from rtdb_emulator.paths import split_path
 from rtdb_emulator.rules import QueryFacts, Rules, Write
+from rtdb_emulator.rules.authorize import Request
 from rtdb_emulator.rules.coverage import Coverage
 from rtdb_emulator.tree import Node, Path
 
@@ -19,22 +20,27 @@ class Recorder:
 
     ask: Callable[[Rules], bool]
     all = ()
+    _of: Callable[[Rules], Request]
 
-    def may_read(
-        self, root: Node, path: Path, *, auth: object | None, now: int, query: QueryFacts | None, coverage: Coverage
-    ) -> bool:
-        self.ask = lambda rules: rules.may_read(root, path, auth=auth, now=now, query=query)
+    def request(
+        self, before: Node, after: Node | None, *, auth: object | None, now: int, coverage: Coverage
+    ) -> Recorder:
+        self._of = lambda rules: rules.request(before, after, auth=auth, now=now)
+        self._writes: list[Write] = []
+        return self
+
+    def may_read(self, path: Path, query: QueryFacts | None) -> bool:
+        of = self._of
+        self.ask = lambda rules: of(rules).may_read(path, query)
         return True
 
-    def grants_write(
-        self, before: Node, after: Node, writes: Sequence[Write], *, auth: object | None, now: int, coverage: Coverage
-    ) -> bool:
-        self.ask = lambda rules: rules.may_write(before, after, writes, auth=auth, now=now)
+    def grants_write(self, write: Write) -> bool:
+        of, writes = self._of, self._writes
+        writes.append(write)
+        self.ask = lambda rules: all(of(rules).grants_write(one) and of(rules).is_valid(one) for one in writes)
         return True
 
-    def is_valid(
-        self, before: Node, after: Node, writes: Sequence[Write], *, auth: object | None, now: int, coverage: Coverage
-    ) -> bool:
+    def is_valid(self, write: Write) -> bool:
         return True
 
 

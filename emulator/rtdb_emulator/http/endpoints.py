@@ -33,71 +33,9 @@ from rtdb_emulator.rules.coverage import Row, percent
 from rtdb_emulator.rules.syntax import show
 from rtdb_emulator.store import Store
 
-Endpoint: TypeAlias = Callable[[str, RestRequest, Access, Store, str], Reply]
+_Endpoint: TypeAlias = Callable[[str, RestRequest, Access, str], Reply]
 
 _OK = encode({"status": "ok"})
-
-
-def _rules(method: str, request: RestRequest, access: Access, store: Store, namespace: str) -> Reply:
-    _only_admin(access)
-    database = store.database(namespace)
-    if method == "GET":
-        if request.parameters.get("format") == "strict":
-            return Reply(200, encode(database.rules.as_json()))
-        return Reply(200, database.rules.source.encode())
-    if method != "PUT":
-        return error_reply(405, f"{method} is not one of GET, PUT")
-    try:
-        rules = Rules.parse(request.body.decode())
-    except UnicodeDecodeError:
-        raise BadRequest("1:1: The rules are not UTF-8.\n") from None
-    except RulesError as error:
-        # The error may quote half of a surrogate pair, which isn't a character.
-        raise BadRequest(f"{error}\n".encode(errors="replace").decode()) from None
-    try:
-        encode(rules.as_json())
-    except UnicodeEncodeError:
-        raise BadRequest("1:1: A string has half of a surrogate pair, which isn't a character.\n") from None
-    if request.parameters.get("dryRun") != "true":
-        database.set_rules(rules)
-    return Reply(200, _OK)
-
-
-def _databases(method: str, request: RestRequest, access: Access, store: Store, namespace: str) -> Reply:
-    return Reply(200, encode([{"name": name} for name in store.names()]))
-
-
-def _function_triggers(method: str, request: RestRequest, access: Access, store: Store, namespace: str) -> Reply:
-    _only_admin(access)
-    return Reply(200, _OK)
-
-
-def _coverage(method: str, request: RestRequest, access: Access, store: Store, namespace: str) -> Reply:
-    if method not in ("GET", "HEAD"):
-        return error_reply(405, f"{method} is not GET")
-    database = store.database(namespace)
-    rows = database.coverage.rows
-    if request.path.endswith(".json"):
-        return Reply(200, encode({"percent": round(percent(rows), 1), "rules": [row.as_json() for row in rows]}))
-    return Reply(200, _coverage_page(namespace, database.rules, rows).encode(errors="replace"), content_type=HTML)
-
-
-def _only_admin(access: Access) -> None:
-    if not access.admin:
-        raise Denied
-
-
-MANAGEMENT: dict[str, Endpoint] = {
-    ".settings/rules.json": _rules,
-    ".settings/functionTriggers.json": _function_triggers,
-    ".inspect/databases.json": _databases,
-    ".inspect/coverage.json": _coverage,
-    ".inspect/coverage": _coverage,
-}
-
-
-# --- faults and the clock
-
 _FAULTS = (
     *("drop_request", "drop_reply", "delay", "hold", "drip", "answer", "garbage", "rules_first", "cut_off"),
     *("sockets.swallow", "sockets.answer_first", "sockets.stale", "sockets.reset", "sockets.expire", "sockets.cut"),
@@ -118,19 +56,68 @@ _MOMENTS = ("before", "after")
 _LAST_INSTANT = 64**8 - 1
 
 
-class Doors:
-    """These endpoints of one emulator, by their paths."""
+class Endpoints:
+    """These endpoints of one emulator, by their paths. Those in `scripts` are no requests to a database."""
 
-    def __init__(self, faults: Faults, now: Callable[[], int]) -> None:
+    def __init__(self, store: Store, faults: Faults) -> None:
+        self._store = store
         self._faults = faults
-        self._now = now
         self._numbers = count(1)
         self._added: dict[str, tuple[Fault, Mapping[str, object]]] = {}
+        self.scripts: Mapping[str, _Endpoint] = {
+            ".inspect/faults.json": self._script,
+            ".inspect/clock.json": self._set_clock,
+        }
+        self.all: Mapping[str, _Endpoint] = {
+            **self.scripts,
+            ".settings/rules.json": self._rules,
+            ".settings/functionTriggers.json": self._function_triggers,
+            ".inspect/databases.json": self._databases,
+            ".inspect/coverage.json": self._coverage,
+            ".inspect/coverage": self._coverage,
+        }
 
-    def endpoints(self) -> dict[str, Endpoint]:
-        return {".inspect/faults.json": self._script, ".inspect/clock.json": self._set_clock}
+    def _rules(self, method: str, request: RestRequest, access: Access, namespace: str) -> Reply:
+        _only_admin(access)
+        database = self._store.database(namespace)
+        if method == "GET":
+            if request.parameters.get("format") == "strict":
+                return Reply(200, encode(database.rules.as_json()))
+            return Reply(200, database.rules.source.encode())
+        if method != "PUT":
+            return error_reply(405, f"{method} is not one of GET, PUT")
+        try:
+            rules = Rules.parse(request.body.decode())
+        except UnicodeDecodeError:
+            raise BadRequest("1:1: The rules are not UTF-8.\n") from None
+        except RulesError as error:
+            # The error may quote half of a surrogate pair, which isn't a character.
+            raise BadRequest(f"{error}\n".encode(errors="replace").decode()) from None
+        try:
+            encode(rules.as_json())
+        except UnicodeEncodeError:
+            raise BadRequest("1:1: A string has half of a surrogate pair, which isn't a character.\n") from None
+        if request.parameters.get("dryRun") != "true":
+            database.set_rules(rules)
+        return Reply(200, _OK)
 
-    def _script(self, method: str, request: RestRequest, access: Access, store: Store, namespace: str) -> Reply:
+    def _databases(self, method: str, request: RestRequest, access: Access, namespace: str) -> Reply:
+        return Reply(200, encode([{"name": name} for name in self._store.names()]))
+
+    def _function_triggers(self, method: str, request: RestRequest, access: Access, namespace: str) -> Reply:
+        _only_admin(access)
+        return Reply(200, _OK)
+
+    def _coverage(self, method: str, request: RestRequest, access: Access, namespace: str) -> Reply:
+        if method not in ("GET", "HEAD"):
+            return error_reply(405, f"{method} is not GET")
+        database = self._store.database(namespace)
+        rows = database.coverage.rows
+        if request.path.endswith(".json"):
+            return Reply(200, encode({"percent": round(percent(rows), 1), "rules": [row.as_json() for row in rows]}))
+        return Reply(200, _coverage_page(namespace, database.rules, rows).encode(errors="replace"), content_type=HTML)
+
+    def _script(self, method: str, request: RestRequest, access: Access, namespace: str) -> Reply:
         _only_admin(access)
         # A test in this process may have removed some.
         self._added = {number: added for number, added in self._added.items() if added[0] in self._faults}
@@ -174,27 +161,33 @@ class Doors:
         self._added[number] = fault, asked
         return number
 
-    def _set_clock(self, method: str, request: RestRequest, access: Access, store: Store, namespace: str) -> Reply:
+    def _set_clock(self, method: str, request: RestRequest, access: Access, namespace: str) -> Reply:
         if method == "PUT":
             _only_admin(access)
             self._turn(_object(request))
         elif method != "GET":
             return error_reply(405, f"{method} is not one of GET, PUT")
-        return Reply(200, encode({"now": self._now()}))
+        return Reply(200, encode({"now": self._store.now()}))
 
     def _turn(self, asked: Mapping[str, object]) -> None:
-        if not isinstance(self._now, Clock):
+        clock = self._store.now
+        if not isinstance(clock, Clock):
             raise BadRequest("This clock can't be set: start the emulator with --clock, or Emulator(now=Clock(…))")
         match asked:
             case {"now": int(now), **rest} if not rest and not isinstance(now, bool):
                 pass
             case {"advance": int(milliseconds), **rest} if not rest and not isinstance(milliseconds, bool):
-                now = self._now() + milliseconds
+                now = clock() + milliseconds
             case _:
                 raise BadRequest('The body is {"now": MILLISECONDS} or {"advance": MILLISECONDS}')
         if not 0 <= now <= _LAST_INSTANT:
             raise BadRequest(f"The clock can show 0 to {_LAST_INSTANT} ms, not {now}")
-        self._now.set(now)
+        clock.set(now)
+
+
+def _only_admin(access: Access) -> None:
+    if not access.admin:
+        raise Denied
 
 
 def _check(words: Mapping[str, object]) -> None:

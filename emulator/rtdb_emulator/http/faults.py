@@ -18,7 +18,8 @@ from types import TracebackType
 from typing import Final, Literal, Protocol, Self, TypeAlias, TypeVar, Unpack, cast
 
 from rtdb_emulator.http.log import Criteria, RequestFacts, check, fits
-from rtdb_emulator.http.messages import Answer, Reply, Stream
+from rtdb_emulator.http.messages import Answer, Reply
+from rtdb_emulator.http.sse import Stream
 
 # --- a request under way, over HTTP or a socket, as a fault sees it
 
@@ -196,7 +197,7 @@ class Faults:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._faults: list[Fault] = []
-        self.sockets = SocketFaults(lambda effect, which: self._add(Fault(self, effect, which)))
+        self.sockets = SocketFaults(self._make)
         self.interrupt: Callable[[Criteria], None] = lambda criteria: None
 
     def drop_request(self, **which: Unpack[Which]) -> Fault:
@@ -209,7 +210,7 @@ class Faults:
         async def effect(exchange: Exchange) -> None:
             return None
 
-        return self._add(Fault(self, effect, which))
+        return self._make(effect, which)
 
     def drop_reply(self, **which: Unpack[Which]) -> Fault:
         """Handle the request, then close the connection without a reply.
@@ -221,7 +222,7 @@ class Faults:
         async def effect(exchange: Exchange) -> None:
             exchange.serve()
 
-        return self._add(Fault(self, effect, which))
+        return self._make(effect, which)
 
     def delay(self, seconds: float, *, moment: Moment = "before", **which: Unpack[Which]) -> Fault:
         """Wait before the request is handled, or before the reply is sent.
@@ -242,7 +243,7 @@ class Faults:
             await _pause(exchange, seconds)
             return answer
 
-        return self._add(Fault(self, effect, which))
+        return self._make(effect, which)
 
     def hold(self, *, moment: Moment = "before", **which: Unpack[Which]) -> Hold:
         """Stop the request until `release()`.
@@ -270,7 +271,7 @@ class Faults:
             body = answer.body if answer.long is None else bytes(answer.long.whole)
             return replace(answer, body=body, long=None, pause=seconds)
 
-        return self._add(Fault(self, effect, which))
+        return self._make(effect, which)
 
     def answer(
         self,
@@ -296,7 +297,7 @@ class Faults:
                 exchange.serve()
             return Reply(status, body, headers or {})
 
-        return self._add(Fault(self, effect, which))
+        return self._make(effect, which)
 
     def garbage(self, *, applied: bool = False, **which: Unpack[Which]) -> Fault:
         """Reply 200 with a page instead of JSON, as a captive portal does.
@@ -317,7 +318,7 @@ class Faults:
         async def effect(exchange: Exchange) -> Answer:
             return exchange.serve(rules_first=True)
 
-        return self._add(Fault(self, effect, which))
+        return self._make(effect, which)
 
     def cut_off(self, *, header: tuple[str, str] | None = None, port: int | None = None) -> Fault:
         """Cut one client off until `remove()`: close its connections, streams too, and every later one.
@@ -359,6 +360,9 @@ class Faults:
     def discard(self, fault: Fault) -> None:
         with self._lock:
             self._faults = [other for other in self._faults if other is not fault]
+
+    def _make(self, effect: Effect, which: Which) -> Fault:
+        return self._add(Fault(self, effect, which))
 
     def _add(self, fault: FaultT) -> FaultT:
         with self._lock:

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from rtdb_emulator.database import ADMIN, SIGNED_OUT, Access, Database
+from rtdb_emulator.database import ADMIN, SIGNED_OUT, Access
 from rtdb_emulator.errors import BadRequest, Denied, Refusal
+from rtdb_emulator.http.sse import Stream
 from rtdb_emulator.jsondata import encode
 from rtdb_emulator.large import Long
 from rtdb_emulator.query import PARAMETERS
 from rtdb_emulator.rules.explain import Refused
 from rtdb_emulator.tree import Node
-from rtdb_emulator.watching import View
 
 JSON = "application/json; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
@@ -78,15 +78,6 @@ class Reply:
     pause: float = 0.0
     long: Long | None = None
     refused: Refused | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """An answer without end: the changes in `view`, as long as `access` may read it."""
-
-    database: Database
-    view: View
-    access: Access
 
 
 Answer: TypeAlias = Reply | Stream

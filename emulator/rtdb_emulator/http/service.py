@@ -16,7 +16,7 @@ from urllib.parse import quote
 from rtdb_emulator import viewer
 from rtdb_emulator.database import ADMIN, Access, Database, PreconditionFailed, etag
 from rtdb_emulator.errors import BadRequest, Denied
-from rtdb_emulator.http.endpoints import MANAGEMENT, Endpoint
+from rtdb_emulator.http.endpoints import Endpoints
 from rtdb_emulator.http.messages import (
     JSON,
     SCRIPT,
@@ -27,20 +27,19 @@ from rtdb_emulator.http.messages import (
     Options,
     Reply,
     RestRequest,
-    Stream,
     error_reply,
     has_query,
     identify,
     method_of,
     parse_options,
 )
+from rtdb_emulator.http.sse import Stream, View
 from rtdb_emulator.jsondata import decode, decode_patch, encode, render
 from rtdb_emulator.large import MOST_AT_ONCE, Form, Long, is_large, preparing, writing, writing_keys
 from rtdb_emulator.paths import PRIORITY, PushIds, parse_url_path
 from rtdb_emulator.query import Query, parse_query, parse_shallow
-from rtdb_emulator.store import Account, Store
+from rtdb_emulator.store import Store
 from rtdb_emulator.tree import EMPTY, Node, Path
-from rtdb_emulator.watching import View
 
 logger = logging.getLogger("rtdb_emulator")
 
@@ -63,19 +62,19 @@ class Service:
         self,
         store: Store,
         project: str,
+        endpoints: Endpoints,
         random_bits: Callable[[int], int] | None = None,
-        doors: Mapping[str, Endpoint] | None = None,
     ) -> None:
         self._store = store
         self._project = project
         self._push_ids = PushIds(random_bits)
-        self._doors = doors or {}
+        self._endpoints = endpoints
         # The clients that were told to name a database, by their User-Agent.
         self._hinted: set[str] = set()
 
-    def is_door(self, request: RestRequest) -> bool:
-        """Return whether a request is for the emulator's own endpoints (`doors`), and not for a database."""
-        return request.path.strip("/") in self._doors
+    def is_script(self, request: RestRequest) -> bool:
+        """Return whether a request scripts the emulator, and is not for a database."""
+        return request.path.strip("/") in self._endpoints.scripts
 
     def preparing(self, request: RestRequest) -> Generator[None]:
         """Make the answer to a request quick, in steps, where it needs the order or the hash of many children."""
@@ -127,10 +126,6 @@ class Service:
             )  # fmt: skip
         return self._project
 
-    def note(self, account: Account) -> None:
-        """Remember an operation for the emulator's page."""
-        self._store.operations.add(account)
-
     def _route(self, request: RestRequest) -> Answer:
         method = method_of(request)
         if method == "OPTIONS":
@@ -144,13 +139,13 @@ class Service:
         if request.path == "/.ws":
             text = b"This is a WebSocket: ask for an upgrade.\n"
             return Reply(426, text, {"upgrade": "websocket", "connection": "upgrade"}, TEXT)
-        if not request.path.endswith(".json") and request.path.strip("/") not in MANAGEMENT:
+        endpoint = self._endpoints.all.get(request.path.strip("/"))
+        if not request.path.endswith(".json") and endpoint is None:
             return Reply(404, b"append .json to your request URI to use the REST API.", content_type=TEXT)
         access = identify(request.headers, request.parameters)
         namespace = self.namespace(request)
-        name = request.path.strip("/")
-        if management := self._doors.get(name) or MANAGEMENT.get(name):
-            return management(method, request, access, self._store, namespace)
+        if endpoint is not None:
+            return endpoint(method, request, access, namespace)
         database = self._store.database(namespace)
         options = parse_options(request.parameters)
         path = parse_url_path(request.path.removesuffix(".json"))

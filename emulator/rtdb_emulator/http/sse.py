@@ -1,5 +1,7 @@
 """Server-sent events: a view of a database as an endless text.
 
+A `View` says which events a commit causes at one place, or in a query's window on it; a `Subscription` sends them.
+
 The official Python SDK decides the form: LF only, no comments, `data: null` for keep-alive and cancel. If more than
 `BACKLOG` events wait for a client that doesn't read, the connection closes; the client reconnects and gets the whole
 value again. What takes long to make counts as one event.
@@ -15,15 +17,17 @@ trees of the commit, which never change. Between two slices of it others may com
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from typing import TypeAlias
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
-from rtdb_emulator.database import Commit
+from rtdb_emulator.database import Access, Commit, Database, Put, Seen, children, is_within, merged, seeing, takes_long
 from rtdb_emulator.errors import Refusal
-from rtdb_emulator.http.messages import Stream
-from rtdb_emulator.jsondata import encode
-from rtdb_emulator.steps import made_in_slices
-from rtdb_emulator.watching import Event, takes_long
+from rtdb_emulator.jsondata import as_array, encode, render
+from rtdb_emulator.large import Form, are_large, is_large, writing, writing_all
+from rtdb_emulator.query import Query, arranging
+from rtdb_emulator.steps import gathering, made_in_slices
+from rtdb_emulator.tree import EMPTY, Node, Path, comparing
 
 BACKLOG = 10_000
 HEADERS = {"cache-control": "no-cache"}
@@ -33,6 +37,102 @@ KEEP_ALIVE = b"event: keep-alive\ndata: null\n\n"
 CANCEL = b"event: cancel\ndata: null\n\n"
 
 _Frame: TypeAlias = bytes | Iterator[bytes]
+_FORM = Form()
+# Children that are looked at between two steps.
+STEP = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`put` replaces the value at the path, `patch` some values below it; the path is relative to the view.
+
+    Large data is its JSON in pieces: an iterator, for one reader.
+    """
+
+    name: Literal["put", "patch"]
+    path: str
+    data: object
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One location, or the window of a query on it."""
+
+    path: Path
+    query: Query | None = None
+
+    def shown(self, root: Node) -> tuple[Node, list[str] | None]:
+        """Return the node here, and the keys of its children in the query's window; None for all."""
+        node = root.at(self.path)
+        return node, None if self.query is None or node.is_empty else self.query.keys(node)
+
+    def first(self, root: Node) -> Event:
+        """Return the first event of every stream: the whole value."""
+        node, keys = self.shown(root)
+        if keys is None:
+            return _put("/", node)
+        if is_large(node, keys):
+            return Event("put", "/", writing(node, _FORM, keys))
+        return Event("put", "/", as_array({key: render(node.child(key)) for key in keys}))
+
+    def events(self, commit: Commit) -> list[Event]:
+        """Return the events of a commit for this view; none if nothing in the view has changed."""
+        return [event for event in self.following(commit) if event is not None]
+
+    def following(self, commit: Commit) -> Iterator[Event | None]:
+        """Yield the same in steps; None for a step without an event."""
+        seen = yield from seeing(self.path, commit)
+        if seen is None:
+            return
+        if self.query is None:
+            yield self._event(seen)
+        else:
+            yield from self._window_events(self.query, commit, seen)
+
+    def _window_events(self, query: Query, commit: Commit, seen: Seen) -> Generator[Event | None]:
+        before, after = commit.before.at(self.path), commit.after.at(self.path)
+        changed = children(self.path, seen)
+        windows = []
+        for node in (before, after):
+            if changed is None or query.limit is not None:
+                yield from arranging(node, query.order)
+            windows.append((yield from gathering(query.visible(node, changed))))
+        shown, now = windows
+        for key in shown:
+            if key not in now:
+                yield _put(f"/{key}", EMPTY)
+        for number, key in enumerate(now):
+            if number % STEP == 0:
+                yield None
+            child = after.child(key)
+            if key in shown and (yield from comparing(before.child(key), child)):
+                continue
+            if commit.patch and key in shown and is_within(commit.path, (*self.path, key)):
+                yield self._event(merged(commit.path, commit.changes, commit.after))
+            else:
+                yield _put(f"/{key}", child)
+
+    def _event(self, seen: Seen) -> Event:
+        shown = "/" + "/".join(seen.path[len(self.path) :])
+        if isinstance(seen, Put):
+            return _put(shown, seen.node)
+        nodes: Iterable[tuple[str, Node]] = (("/".join(path), node) for path, node in seen.nodes.items())
+        if are_large(seen.nodes.values()):
+            return Event("patch", shown, writing_all(nodes, _FORM))
+        return Event("patch", shown, {path: render(node) for path, node in nodes})
+
+
+def _put(shown: str, node: Node) -> Event:
+    return Event("put", shown, writing(node, _FORM) if is_large(node) else render(node))
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An answer without end: the changes in `view`, as long as `access` may read it."""
+
+    database: Database
+    view: View
+    access: Access
 
 
 class Subscription:
@@ -40,6 +140,8 @@ class Subscription:
 
     The queue has frames, frames that are still to be made, in pieces, and at the end None.
     """
+
+    watching = 1
 
     def __init__(self, stream: Stream, cut_off: Callable[[], None]) -> None:
         self._stream = stream
@@ -90,7 +192,7 @@ class Subscription:
                 else:
                     yield from frame
         finally:
-            self._stream.database.let_go(commit)
+            self._stream.database.discard_after(commit)
 
     def _may_read(self) -> bool:
         try:

@@ -1,10 +1,12 @@
 """Security rules: parsed once, they then decide whether a request may read or write.
 
     rules = Rules.parse('{"rules": {"users": {"$uid": {".write": "$uid === auth.uid"}}}}')
-    allowed = rules.may_write(before, after, [Write(("users", "u1"), leaf(1))], auth={"uid": "u1"}, now=now_ms)
+    request = rules.request(before, after, auth={"uid": "u1"}, now=now_ms)
+    allowed = request.grants_write(write) and request.is_valid(write)  # Write(("users", "u1"), leaf(1))
 
-Promises: `Rules.parse` returns rules or raises `RulesError`, for any text. The other methods never raise, for any data
-and `auth`. Rules are immutable, so threads may share them. Pure: no I/O, and the time is an argument.
+Promises: `Rules.parse` returns rules or raises `RulesError`, for any text. The other methods, and those of a request,
+never raise, for any data and `auth`. Rules are immutable, so threads may share them. Pure: no I/O, and the time is an
+argument.
 
 This package doesn't know tokens and administrators: the caller gives `auth` as the rules see it.
 """
@@ -18,8 +20,7 @@ from typing import Final, final
 from rtdb_emulator.rules.authorize import Request, RuleNode, Write, build
 from rtdb_emulator.rules.coverage import Coverage
 from rtdb_emulator.rules.document import RulesError, Value, as_json, read
-from rtdb_emulator.rules.evaluate import Rule
-from rtdb_emulator.rules.values import QueryFacts
+from rtdb_emulator.rules.evaluate import QueryFacts, Rule
 from rtdb_emulator.tree import Node, Path
 
 __all__ = ["OPEN", "QueryFacts", "Rules", "RulesError", "Write"]
@@ -55,59 +56,10 @@ class Rules:
         """Whether the rules let every client read and write everything, as a database without rules does."""
         return self.as_json() == {"rules": {".read": True, ".write": True}}
 
-    def may_read(
-        self,
-        root: Node,
-        path: Path,
-        *,
-        auth: object | None,
-        now: int,
-        query: QueryFacts | None = None,
-        coverage: Coverage | None = None,
-    ) -> bool:
-        """Return whether a `.read` from the root down to the path grants the read. `query` is None for a plain read."""
-        return Request(self._root, root, None, auth, now, coverage).may_read(path, query)
-
-    def may_write(self, before: Node, after: Node, writes: Sequence[Write], *, auth: object | None, now: int) -> bool:
-        """Return whether each write is granted and valid. `after` is the whole tree after all writes."""
-        request = Request(self._root, before, after, auth, now)
-        return all(request.grants_write(write) and request.is_valid(write) for write in writes)
-
-    def grants_write(
-        self,
-        before: Node,
-        after: Node,
-        writes: Sequence[Write],
-        *,
-        auth: object | None,
-        now: int,
-        coverage: Coverage | None = None,
-    ) -> bool:
-        """Return whether the `.write` rules grant each write: the first half of `may_write`.
-
-        A caller that has to check something else between the halves calls `grants_write` and `is_valid`.
-        """
-        request = Request(self._root, before, after, auth, now, coverage)
-        return all(request.grants_write(write) for write in writes)
-
-    def is_valid(
-        self,
-        before: Node,
-        after: Node,
-        writes: Sequence[Write],
-        *,
-        auth: object | None,
-        now: int,
-        coverage: Coverage | None = None,
-    ) -> bool:
-        """Return whether the `.validate` rules accept each write: the second half of `may_write`."""
-        request = Request(self._root, before, after, auth, now, coverage)
-        return all(request.is_valid(write) for write in writes)
-
     def request(
         self, before: Node, after: Node | None, *, auth: object | None, now: int, coverage: Coverage | None = None
     ) -> Request:
-        """Return a request against these rules, for a caller that needs more than whether it is allowed."""
+        """Return a request, which these rules decide. `after` is the whole tree after all its writes."""
         return Request(self._root, before, after, auth, now, coverage)
 
     def reads_data(self, path: Path) -> bool:

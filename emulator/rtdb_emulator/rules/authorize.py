@@ -16,13 +16,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rtdb_emulator.rules.check import check_rule
 from rtdb_emulator.rules.coverage import Coverage
 from rtdb_emulator.rules.document import Array, Constant, Object, RulesError, Text, Value, error_at, position
-from rtdb_emulator.rules.evaluate import Rule, compiled
-from rtdb_emulator.rules.grammar import parse_expression
-from rtdb_emulator.rules.values import PLAIN_READ, QueryFacts, Scope, Snapshot
+from rtdb_emulator.rules.evaluate import PLAIN_READ, QueryFacts, Rule, Scope, Snapshot, compiled
+from rtdb_emulator.rules.syntax import parse_expression
 from rtdb_emulator.tree import Node, Path
 
 _RULES = (".read", ".write", ".validate")
@@ -145,12 +145,16 @@ class _Place:
         new_data = self.new_data and self.new_data.child(key)
         return _Place(rules, (*self.path, key), self.data.child(key), new_data)
 
-    def exists_after(self) -> bool:
-        return self.new_data is not None and not self.new_data.node.is_empty
+    def rule(self, kind: str) -> Rule | None:
+        """Return the rule that stands here. Where nothing is afterwards there is nothing to validate."""
+        if kind == ".read":
+            return self.rules.read
+        if kind == ".write":
+            return self.rules.write
+        return None if self.new_data is None or self.new_data.node.is_empty else self.rules.validate
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """A rule that decides a request, and its scope. `path` is the path of the data, with keys in place of variables."""
 
     rule: Rule
@@ -175,39 +179,44 @@ class Request:
         self._now = now
         self._coverage = coverage
 
-    def may_read(self, path: Path, query: QueryFacts | None) -> bool:
-        asked = query or PLAIN_READ
-        return any(self._holds(place.rules.read, place, asked) for place in self._on(path))
+    def may_read(self, path: Path, query: QueryFacts | None = None) -> bool:
+        """Return whether a `.read` from the root down to the path grants the read. `query` is None for a plain read."""
+        return any(map(self._holds, self.rules_on(path, ".read", query)))
 
     def grants_write(self, write: Write) -> bool:
-        return any(self._holds(place.rules.write, place) for place in self._on(write.path))
+        """Return whether the `.write` rules grant a write: half of what it needs."""
+        return any(map(self._holds, self.rules_on(write.path, ".write")))
 
     def is_valid(self, write: Write) -> bool:
-        places = [*self._on(write.path)]
-        if not all(self._is_valid(place) for place in places):
-            return False
-        # If the rules end above the written place, no rule further down can refuse the write.
-        return len(places) <= len(write.path) or self._is_valid_below(places[-1], write.carried)
+        """Return whether the `.validate` rules accept a write: the other half."""
+        return all(map(self._holds, self.validating(write)))
 
     def rules_on(self, path: Path, kind: str, query: QueryFacts | None = None) -> Iterator[Asked]:
         """Yield the rules of a kind from the root down to the path."""
         for place in self._on(path):
-            rule = {".read": place.rules.read, ".write": place.rules.write, ".validate": place.rules.validate}[kind]
-            if rule is not None and (kind != ".validate" or place.exists_after()):
-                yield Asked(rule, place.path, self._scope(place, query or PLAIN_READ))
+            if rule := place.rule(kind):
+                yield self._asked(rule, place, query or PLAIN_READ)
 
-    def rules_below(self, write: Write) -> Iterator[Asked]:
-        """Yield the `.validate` rules for the data that a write carries below its path."""
+    def validating(self, write: Write) -> Iterator[Asked]:
+        """Yield the `.validate` rules on the path of a write, and for the data that it carries. Other nodes are not
+        validated.
+        """
         places = [*self._on(write.path)]
+        for place in places:
+            if rule := place.rule(".validate"):
+                yield self._asked(rule, place, PLAIN_READ)
+        # If the rules end above the written place, no rule further down can refuse the write.
         if len(places) > len(write.path):
             yield from self._below(places[-1], write.carried)
 
     def _below(self, place: _Place, carried: Node) -> Iterator[Asked]:
+        if not place.rules.validates_below:
+            return
         for key, node in carried.children.items():
             child = place.child(key)
             if child is not None:
-                if child.rules.validate is not None and child.exists_after():
-                    yield Asked(child.rules.validate, child.path, self._scope(child, PLAIN_READ))
+                if rule := child.rule(".validate"):
+                    yield self._asked(rule, child, PLAIN_READ)
                 yield from self._below(child, node)
 
     def _on(self, path: Path) -> Iterator[_Place]:
@@ -221,36 +230,12 @@ class Request:
             place = below
             yield place
 
-    def _is_valid(self, place: _Place) -> bool:
-        """Return whether the place is valid. A place without `.validate` is, and so is one that is empty afterwards."""
-        validate = place.rules.validate
-        return validate is None or not place.exists_after() or self._holds(validate, place)
-
-    def _is_valid_below(self, place: _Place, carried: Node) -> bool:
-        """Return whether each written node below this place is valid. Other nodes are not validated."""
-        if not place.rules.validates_below:
-            return True
-        for key, node in carried.children.items():
-            child = place.child(key)
-            if child and not (self._is_valid(child) and self._is_valid_below(child, node)):
-                return False
-        return True
-
-    def _holds(self, rule: Rule | None, place: _Place, query: QueryFacts = PLAIN_READ) -> bool:
-        if rule is None:
-            return False
-        outcome = rule.outcome(self._scope(place, query))
+    def _holds(self, asked: Asked) -> bool:
+        outcome = asked.rule.outcome(asked.scope)
         if self._coverage is not None:
-            self._coverage.count(rule, outcome)
+            self._coverage.count(asked.rule, outcome)
         return outcome is True
 
-    def _scope(self, place: _Place, query: QueryFacts) -> Scope:
-        return Scope(
-            auth=self._auth,
-            now=self._now,
-            query=query,
-            root=self._root.data,
-            data=place.data,
-            new_data=place.new_data,
-            path=place.path,
-        )
+    def _asked(self, rule: Rule, place: _Place, query: QueryFacts) -> Asked:
+        scope = Scope(self._auth, self._now, query, self._root.data, place.data, place.new_data, place.path)
+        return Asked(rule, place.path, scope)

@@ -15,10 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
+from rtdb_emulator.jsondata import render
 from rtdb_emulator.ordering import Scalar
 from rtdb_emulator.rules import Rules
 from rtdb_emulator.rules.authorize import Asked, Write
-from rtdb_emulator.rules.evaluate import compiled
+from rtdb_emulator.rules.evaluate import OBJECT, QueryFacts, RuleFailed, Snapshot, compiled
 from rtdb_emulator.rules.syntax import (
     Array,
     Call,
@@ -34,12 +35,14 @@ from rtdb_emulator.rules.syntax import (
     show,
     show_value,
 )
-from rtdb_emulator.rules.values import QueryFacts, RuleFailed
+from rtdb_emulator.table import Table
 from rtdb_emulator.tree import EMPTY, Node, Path
 from rtdb_emulator.tree import Member as Below
 
 # The most characters of keys and texts that a refused operation keeps; another value counts as eight.
 MOST_KEPT = 64 * 1024
+# An object with more children is shown by their number.
+_MOST_KEYS = 50
 _BROKEN = object()
 
 
@@ -94,7 +97,7 @@ def _reasons(refused: Refused) -> Iterator[str]:
                 yield from _not_granted(".write", write.path, [*request.rules_on(write.path, ".write")])
                 return
             continue
-        for asked in (*request.rules_on(write.path, ".validate"), *request.rules_below(write)):
+        for asked in request.validating(write):
             if asked.rule.outcome(asked.scope) is not True:
                 yield from _which(write, refused)
                 yield from _denial(asked)
@@ -191,7 +194,19 @@ def _is_auth(expression: Expression) -> bool:
 
 
 def _said(value: object) -> str:
-    return "broken by its values" if value is _BROKEN else show_value(value)
+    """Return the text of an expression's value, cut if it is long."""
+    if value is _BROKEN:
+        return "broken by its values"
+    if value is OBJECT:
+        return "an object"
+    if isinstance(value, QueryFacts):
+        return "the query"
+    if not isinstance(value, Snapshot):
+        return show_value(value)
+    node = value.node
+    if isinstance(node.members, Table) or len(node.members) > _MOST_KEYS:
+        return f"an object of {len(node.members)} children"
+    return show_value(render(node))
 
 
 def _shown(path: Path) -> str:

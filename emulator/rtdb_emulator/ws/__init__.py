@@ -1,9 +1,8 @@
 """Protocol 5: the WebSocket that the JavaScript, Node, Java and mobile SDKs speak.
 
     server      all sockets of an emulator: handshakes, sessions by their ids, the end of all
-    connection  one socket: frames in, limits, silence, faults
-    outlet      its way out: frames in the order of the commits
-    exchange    one request, from its arrival to its answer
+    connection  one socket: frames in, limits, silence, faults, and its way out
+    requests    one request, from its arrival to its answer
     session     one client: its rights, its listens, its onDisconnect writes
     listens     all listens of a database: the messages of each commit, the windows of queries
     messages    the texts of the messages, the queries in them, the frames that carry them

@@ -2,32 +2,41 @@
 
 The listens of one place and query are a group: a commit's change is computed once for the group, and all its listens
 send the same bytes. With a query the group has a window: the children that the query shows, kept up to date child by
-child. Nothing here takes a lock: the caller holds the database's lock (`Database.still`), as a commit does. So every
+child. Nothing here takes a lock: the caller holds the database's lock (`Database.locked`), as a commit does. So every
 listen sends the commits in their order.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, final
 
-from rtdb_emulator.database import Access, Commit, Database
+from rtdb_emulator.database import (
+    MOST_CHANGES,
+    Access,
+    Commit,
+    Database,
+    Merge,
+    Put,
+    Seen,
+    children,
+    seeing,
+    takes_long,
+)
 from rtdb_emulator.errors import Denied
 from rtdb_emulator.large import WIRE, Long, are_large, writing_all
 from rtdb_emulator.query import Place, Query, arranging, keys_in_order, places
 from rtdb_emulator.steps import Later, at_once, gathering
-from rtdb_emulator.table import SMALL, empty_buckets, fill, finished
-from rtdb_emulator.tree import EMPTY, Member, Node, Path, branch, comparing
-from rtdb_emulator.watching import MOST_CHANGES, Merge, Put, Seen, children, seeing, takes_long
+from rtdb_emulator.table import SMALL, filling, move
+from rtdb_emulator.tree import EMPTY, Node, Path, branch, comparing
 from rtdb_emulator.ws.messages import Message, dumps, exported, pushed
 
 _GroupKey: TypeAlias = tuple[Path, str]
-# What a push says, without its tag.
-_Said: TypeAlias = tuple[Literal["d", "m"], Path, str | Long]
+# A push without its tag.
+_Push: TypeAlias = tuple[Literal["d", "m"], Path, str | Long]
 # Runs steps on the event loop, in slices. Any thread may call it.
 Work: TypeAlias = Callable[[Generator[object, None, object]], object]
 
@@ -86,7 +95,7 @@ class _Group:
         self._window = None if asked is None else Window(asked, node)
         self._work = work
         # The changes that are not found out yet, oldest first, by their commits.
-        self._waiting: deque[tuple[Commit, Later[_Said | None]]] = deque()
+        self._waiting: deque[tuple[Commit, Later[_Push | None]]] = deque()
         self.listens: dict[Listen, None] = {}
 
     def shown(self, root: Node) -> tuple[Node, list[str] | None]:
@@ -99,15 +108,15 @@ class _Group:
         while self._window is not None and self._waiting:
             yield from self._waiting[0][1].making()
 
-    def tell(self, commit: Commit) -> None:
+    def committed(self, commit: Commit) -> None:
         if self._waiting or takes_long(self._path, commit):
-            self._tell_later(commit)
+            self._committed_later(commit)
             return
         said = at_once(self._finding(commit))
         if said is not None:
             self._send(lambda tag: pushed(*said, tag))
 
-    def _tell_later(self, commit: Commit) -> None:
+    def _committed_later(self, commit: Commit) -> None:
         later = Later(self._in_turn(commit))
         self._waiting.append((commit, later))
         self._send(lambda tag: Message("", Later(_tagged(later, tag))))
@@ -121,7 +130,7 @@ class _Group:
                 message = messages[listen.tag] = message_for(listen.tag)
             listen.holder.send(message)
 
-    def _in_turn(self, commit: Commit) -> Generator[None, None, _Said | None]:
+    def _in_turn(self, commit: Commit) -> Generator[None, None, _Push | None]:
         """Find out what a commit says here, after all that waits before it."""
         while self._waiting[0][0] is not commit:
             with suppress(Exception):  # which is raised to the clients of that change
@@ -130,9 +139,9 @@ class _Group:
             return (yield from self._finding(commit))
         finally:
             self._waiting.popleft()
-            self._database.let_go(commit)
+            self._database.discard_after(commit)
 
-    def _finding(self, commit: Commit) -> Generator[None, None, _Said | None]:
+    def _finding(self, commit: Commit) -> Generator[None, None, _Push | None]:
         seen = yield from seeing(self._path, commit)
         if seen is None:
             return None
@@ -140,10 +149,10 @@ class _Group:
             seen = yield from self._window.moving(self._path, seen, commit.after.at(self._path))
         elif isinstance(seen, Merge):
             seen = _applicable(seen, commit)
-        return None if seen is None else _said(seen)
+        return None if seen is None else _push_of(seen)
 
 
-def _tagged(later: Later[_Said | None], tag: int | None) -> Generator[None, None, Message | None]:
+def _tagged(later: Later[_Push | None], tag: int | None) -> Generator[None, None, Message | None]:
     said = yield from later.making()
     return None if said is None else pushed(*said, tag)
 
@@ -221,7 +230,7 @@ class Listens:
         # First end listens that the commit revokes: they must not get it.
         self.recheck(self._revocable)
         for group in self._affected(commit):
-            group.tell(commit)
+            group.committed(commit)
 
     def rules_changed(self) -> None:
         self.recheck([listen for groups in self._at.values() for group in groups.values() for listen in group.listens])
@@ -262,7 +271,7 @@ def _applicable(merge: Merge, commit: Commit) -> Seen:
     return merge
 
 
-def _said(seen: Seen) -> _Said:
+def _push_of(seen: Seen) -> _Push:
     if isinstance(seen, Put):
         return "d", seen.path, exported(seen.node)
     return "m", seen.path, _members(seen)
@@ -302,15 +311,12 @@ class Window:
             return self._keys.copy()
         return self._keys[-limit:] if self._query.from_end else self._keys[:limit]
 
-    def move(self, path: Path, seen: Seen, after: Node) -> Seen | None:
+    def moving(self, path: Path, seen: Seen, after: Node) -> Generator[None, None, Seen | None]:
         """Follow a commit whose change `seen` is at or below `path`, where `after` is now. Return the window's change.
 
-        Children that leave come first, because a client's full window has no room for one more.
+        Children that leave come first, because a client's full window has no room for one more. Until the steps have
+        ended, the window is neither asked for its keys nor moved again.
         """
-        return at_once(self.moving(path, seen, after))
-
-    def moving(self, path: Path, seen: Seen, after: Node) -> Generator[None, None, Seen | None]:
-        """Do the same in steps. Until they have ended, the window is neither asked for its keys nor moved again."""
         before, size = self._node, self._size
         changed = children(path, seen)
         old = yield from self._visible(changed)
@@ -359,11 +365,8 @@ class Window:
             return node
         if len(keys) <= SMALL:
             return branch({key: node.child(key) for key in keys}, node.priority)
-        buckets: list[dict[str, Member]] = empty_buckets(len(keys))
-        for start in range(0, len(keys), STEP):
-            fill(buckets, ((key, node.members[key]) for key in keys[start : start + STEP]))
-            yield
-        return Node(None, finished(buckets), node.priority)
+        members = yield from filling(((key, node.members[key]) for key in keys), len(keys), STEP)
+        return Node(None, members, node.priority)
 
     @property
     def _size(self) -> int:
@@ -380,18 +383,15 @@ class Window:
         before = self._node
         moves = [(key, self._place(key, before), self._place(key, after)) for key in keys]
         moves = [move for move in moves if move[1] != move[2]]
-        # First all that leave, then all that come: so each key in the list stands where one of the nodes has it.
-        for _, left, _ in moves:
-            if left is not None:
-                del self._keys[self._at(left, before)]
-        for key, _, taken in moves:
-            if taken is not None:
-                self._keys.insert(self._at(taken, after), key)
+        old, new = before.members, after.members
+        move(
+            self._keys,
+            [left for _, left, _ in moves if left is not None],
+            [(taken, key) for key, _, taken in moves if taken is not None],
+            lambda key: self._places(key, old[key]),
+            lambda key: self._places(key, new[key]),
+        )
         self._node = after
-
-    def _at(self, place: Place, node: Node) -> int:
-        members = node.members
-        return bisect_left(self._keys, place, key=lambda key: self._places(key, members[key]))
 
     def _place(self, key: str, node: Node) -> Place | None:
         """Return the place of a child, if the child exists and is in the range."""

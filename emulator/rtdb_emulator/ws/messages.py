@@ -37,13 +37,6 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
-    """A client's message about the connection itself."""
-
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """The answer to a request: a status, and its data as JSON. `refused` is the operation that rules have denied."""
 
@@ -60,8 +53,11 @@ def refusal(status: str, text: str) -> Answer:
     return Answer(status, dumps(text))
 
 
-def parse(text: str) -> Request | Control:
-    """Return the content of a message. Raises Broken for a text without a message's form, or without its number."""
+def parse(text: str) -> Request | str:
+    """Return the request in a message, or the kind of a message about the connection itself.
+
+    Raises Broken for a text without a message's form, or without its number.
+    """
     try:
         envelope = jsondata.DECODER.decode(text)
     except (ValueError, RecursionError):
@@ -69,7 +65,7 @@ def parse(text: str) -> Request | Control:
     inner = envelope.get("d") if isinstance(envelope, dict) else None
     if isinstance(envelope, dict) and isinstance(inner, dict):
         if envelope.get("t") == "c":
-            return Control(str(inner.get("t")))
+            return str(inner.get("t"))
         number, action, body = inner.get("r"), inner.get("a"), inner.get("b", {})
         if envelope.get("t") == "d" and isinstance(number, int) and not isinstance(number, bool):
             return Request(number, action if isinstance(action, str) else "", body if isinstance(body, dict) else {})
@@ -124,7 +120,7 @@ def inspected(state: Mapping[str, object]) -> Message:
     return Message(dumps({"t": "d", "d": {"a": INSPECT, "b": state}}))
 
 
-def said(text: str) -> Message:
+def security_debug(text: str) -> Message:
     """Return the message with a text for the client's console."""
     return Message(dumps({"t": "d", "d": {"a": "sd", "b": {"msg": text}}}))
 

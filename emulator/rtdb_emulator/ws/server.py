@@ -8,7 +8,6 @@ import logging
 import secrets
 from asyncio import AbstractEventLoop, Transport
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from websockets.http11 import Request as Handshake
@@ -22,11 +21,11 @@ from rtdb_emulator.http.service import Service
 from rtdb_emulator.paths import parse_url_query
 from rtdb_emulator.steps import Later, at_once, has_more, in_slices
 from rtdb_emulator.store import Store
-from rtdb_emulator.viewer.inspector import Inspector
+from rtdb_emulator.viewer import Inspector
 from rtdb_emulator.ws.connection import Connection
-from rtdb_emulator.ws.exchange import Opening
 from rtdb_emulator.ws.listens import Listens
 from rtdb_emulator.ws.messages import MAX_MESSAGE, inspected
+from rtdb_emulator.ws.requests import Opening
 from rtdb_emulator.ws.session import Session
 
 PATH = "/.ws"
@@ -43,34 +42,22 @@ _silent = logging.getLogger("rtdb_emulator.websockets")
 _silent.setLevel(logging.ERROR)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings of all sockets.
+class Sockets:
+    """Every connection of one emulator.
 
     After `silence` seconds without a byte, a client counts as gone. With `explains` a client gets the reason for each
     refusal.
     """
 
-    silence: float = 120.0
-    explains: bool = False
-
-
-class Sockets:
-    """Every connection of one emulator."""
-
     def __init__(
-        self,
-        store: Store,
-        service: Service,
-        log: RequestLog,
-        faults: Faults,
-        settings: Settings,
+        self, store: Store, service: Service, log: RequestLog, faults: Faults, *, silence: float, explains: bool
     ) -> None:
         self._store = store
         self._service = service
         self._log = log
         self._faults = faults
-        self._settings = settings
+        self._silence = silence
+        self._explains = explains
         self._listens: WeakValueDictionary[str, Listens] = WeakValueDictionary()
         self._connections: dict[str, Connection] = {}
         # The sessions whose clients are gone, and whose onDisconnect writes are not all done.
@@ -110,16 +97,16 @@ class Sockets:
             log=self._log,
             faults=self._faults,
             operations=self._store.operations,
-            silence=self._settings.silence,
+            silence=self._silence,
             ended=lambda steps: self._end(name, steps, loop),
         )
         self._connections[name] = connection
         transport.set_protocol(connection)
         session = Session(
             listens,
-            connection,
-            lambda: Inspector(self._store, listens.database, lambda state: connection.send(inspected(state))),
-            explains=self._settings.explains,
+            connection.output.send,
+            lambda: Inspector(self._store, listens.database, lambda state: connection.output.send(inspected(state))),
+            explains=self._explains,
         )
         opening = Opening(facts, len(head), self._store.now, name, self._ending.get(former))
         connection.open(session, opening)

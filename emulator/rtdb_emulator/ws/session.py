@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Final, Protocol, TypeAlias, TypeGuard, final
+from typing import Final, TypeAlias, TypeGuard, final
 
 from rtdb_emulator.database import ADMIN, NULL_ETAG, SIGNED_OUT, Access, Database, PreconditionFailed
 from rtdb_emulator.errors import BadRequest, Denied
@@ -22,9 +22,8 @@ from rtdb_emulator.large import preparing
 from rtdb_emulator.paths import PRIORITY, split_path
 from rtdb_emulator.query import Query
 from rtdb_emulator.rules.explain import explain
-from rtdb_emulator.steps import at_once
 from rtdb_emulator.tree import Node, Path, branch
-from rtdb_emulator.viewer.inspector import Inspector
+from rtdb_emulator.viewer import Inspector
 from rtdb_emulator.ws.listens import Listen, Listens
 from rtdb_emulator.ws.messages import (
     INSPECT,
@@ -38,7 +37,7 @@ from rtdb_emulator.ws.messages import (
     parse_wire_query,
     pushed,
     refusal,
-    said,
+    security_debug,
 )
 
 logger = logging.getLogger("rtdb_emulator")
@@ -51,22 +50,23 @@ _Body: TypeAlias = Mapping[str, object]
 _Known: TypeAlias = tuple[Path, str]
 
 
-class Sink(Protocol):
-    """Queue a message for the client. The thread of a commit calls this, and it never blocks."""
-
-    def send(self, message: Message) -> None: ...
-
-
 class Session:
-    """A client, from its hello to its end. With `explains` it gets the reason for each refusal. `inspect` begins to
-    serve the emulator's own page.
+    """A client, from its hello to its end. With `explains` it gets the reason for each refusal.
+
+    `send` queues a message for it. The thread of a commit calls it, and it never blocks. `inspect` begins to serve the
+    emulator's own page.
     """
 
     def __init__(
-        self, listens: Listens, sink: Sink, inspect: Callable[[], Inspector], *, explains: bool = False
+        self,
+        listens: Listens,
+        send: Callable[[Message], None],
+        inspect: Callable[[], Inspector],
+        *,
+        explains: bool = False,
     ) -> None:
         self.access = SIGNED_OUT
-        self.send: Callable[[Message], None] = sink.send
+        self.send = send
         self._database: Database = listens.database
         self._all = listens
         self._listens: dict[_Known, Listen] = {}
@@ -112,15 +112,15 @@ class Session:
         if request.action == "q":
             yield from self._all.catching_up(path, asked)
 
-    def undisturbed(self) -> AbstractContextManager[object]:
+    def without_writes(self) -> AbstractContextManager[object]:
         """Return a block in which no write happens. A request that writes would wait for ever in it."""
-        return self._database.still()
+        return self._database.locked()
 
     def settle(self) -> None:
         """If the rights have changed, end the listens that they don't allow."""
         if self._has_other_rights:
             self._has_other_rights = False
-            with self._database.still():
+            with self._database.locked():
                 self._all.recheck(self._listens.values())
 
     def revoked(self, listen: Listen, denied: Denied) -> None:
@@ -128,20 +128,17 @@ class Session:
         self._explain(denied)
         self.send(ended(listen.path, listen.spelled))
 
-    def end(self, *, writes: bool) -> None:
-        """The client is gone: end its listens, and with `writes` run its onDisconnect writes."""
-        at_once(self.ending(writes=writes))
-
     def ending(self, *, writes: bool) -> Generator[None]:
-        """Do the same in steps; a few writes are one step. The listens end with the first step.
+        """The client is gone: end its listens, and with `writes` run its onDisconnect writes, a few in each step.
 
+        The listens end with the first step.
         Each write is a commit of its own, in the order in which it would come at once, and under the rules of its
         moment. So others may see some of the writes without the rest, and may write between them: it is the same as if
         they did so between the requests of a client. Whoever must not come between runs the rest first: the same client
         that is back, which names its session, and the end of the emulator.
         """
         self._close_inspector()
-        with self._database.still():
+        with self._database.locked():
             for listen in self._listens.values():
                 self._all.remove(listen)
             self._listens, self._tags = {}, {}
@@ -163,7 +160,7 @@ class Session:
             raise BadRequest(f"Invalid tag: an integer is wanted, not {tag!r}")
         if asked is not None and tag is None:
             raise BadRequest("A listen with a query needs a tag")
-        with self._database.still() as root:
+        with self._database.locked() as root:
             self._database.check_read(path, self.access, asked)
             is_indexed = self._database.has_index(path, asked)
             listen = Listen(self, path, asked, tag, spelled if asked else None)
@@ -185,7 +182,7 @@ class Session:
         path, spelled, tag = _path(body), body.get("q"), body.get("t")
         asked = parse_wire_query(spelled) if spelled is not None else None
         known = self._tags.get(tag) if _is_integer(tag) else None
-        with self._database.still():
+        with self._database.locked():
             listen = self._listens.get(known or _known(path, asked, spelled))
             if listen is not None and self._forget(listen):
                 self._all.remove(listen)
@@ -278,7 +275,7 @@ class Session:
     def _become(self, access: Access) -> None:
         self._close_inspector()
         # A commit on another thread reads this when it checks the listens.
-        with self._database.still():
+        with self._database.locked():
             self.access = access
         self._has_other_rights = True
 
@@ -294,7 +291,7 @@ class Session:
 
     def _explain(self, denied: Denied) -> None:
         if self._explains and denied.refused is not None:
-            self.send(said("\n".join(explain(denied.refused))))
+            self.send(security_debug("\n".join(explain(denied.refused))))
 
 
 _ACTIONS: Mapping[str, Callable[[Session, _Body], Answer]] = {

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from rtdb_emulator.database import ADMIN, Commit, Database
 from rtdb_emulator.errors import BadRequest
+from rtdb_emulator.http.sse import Event, View
 from rtdb_emulator.jsondata import parse, render
 from rtdb_emulator.paths import split_path
 from rtdb_emulator.query import Query, parse_query
 from rtdb_emulator.tree import EMPTY, Node, Path, branch
-from rtdb_emulator.watching import Event, View
 
 KEYS = st.sampled_from(["a", "b", "0"])
 PATHS = st.lists(KEYS, max_size=3).map(tuple)
@@ -96,6 +96,8 @@ VIEWS = st.builds(View, PATHS) | st.builds(View, st.sampled_from([(), ("a",)]), 
 class Client:
     """Follows a view as an SDK does, from the events alone."""
 
+    watching = 1
+
     def __init__(self, view: View, root: Node) -> None:
         self._view = view
         self.copy = EMPTY
@@ -123,7 +125,7 @@ class Client:
 
 def selected(view: View, root: Node) -> Node:
     node = root.at(view.path)
-    return node if view.query is None else branch(view.query.select(node))
+    return node if view.query is None else branch({key: node.child(key) for key in view.query.keys(node)})
 
 
 @settings(max_examples=600)

@@ -1,4 +1,4 @@
-"""One request of a socket, from its arrival to its answer, and the answer that a fault makes of it.
+"""The requests of a socket, each from its arrival to its answer.
 
 The first request of a connection is its opening, whose answer is the hello; then come the operations of the client.
 Requests for data, and refused credentials, are also operations on the emulator's page.
@@ -6,21 +6,19 @@ Requests for data, and refused credentials, are also operations on the emulator'
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import TypeAlias
 
 from rtdb_emulator.database import Access
 from rtdb_emulator.http.log import RequestFacts
-from rtdb_emulator.http.messages import Reply
 from rtdb_emulator.paths import MAX_DEPTH, MAX_KEY_BYTES, PRIORITY
 from rtdb_emulator.steps import Later, at_once
 from rtdb_emulator.store import Account, Operation, Verdict
-from rtdb_emulator.ws.messages import VERSION, Answer, Message, Request, answered, control, dumps, expired, refusal
+from rtdb_emulator.ws.messages import VERSION, Answer, Message, Request, answered, dumps, refusal
 from rtdb_emulator.ws.session import Session
 
 logger = logging.getLogger("rtdb_emulator")
@@ -36,29 +34,6 @@ _METHODS = {
 # The most characters of a path in the log and in operations. No node has a longer path.
 _LONGEST_PATH = MAX_DEPTH * (MAX_KEY_BYTES + 1) + len(PRIORITY) + 1
 _LONGEST_ACTION = 40
-
-
-class Asked(Protocol):
-    """A request that can be done and answered."""
-
-    @property
-    def facts(self) -> RequestFacts:
-        """The facts of the request, for faults and the log."""
-
-    def do(self, *, rules_first: bool = False) -> Answer:
-        """Do the request, and return its answer."""
-
-    def undisturbed(self) -> AbstractContextManager[object]:
-        """Return a block to do and answer a read in. No write happens in it: so its answer is in the commits' order."""
-
-    def preparing(self) -> Generator[None]:
-        """Make the request quick, in steps."""
-
-    def message(self, answer: Answer) -> Message:
-        """Return the message of an answer to the request."""
-
-    def account(self, answer: Answer | None) -> Account | None:
-        """Return the entry for the emulator's page, if the request has one. `answer` is None if there was no answer."""
 
 
 class ClientRequest:
@@ -81,24 +56,29 @@ class ClientRequest:
         )
 
     def do(self, *, rules_first: bool = False) -> Answer:
+        """Do the request, and return its answer."""
         try:
             return self._session.handle(self._request, rules_first=rules_first)
         except Exception:
             logger.exception("%s %s over WebSocket broke the emulator", self.facts.method, self.facts.path)
             return refusal("error", "Internal Server Error: see the emulator's log")
 
-    def undisturbed(self) -> AbstractContextManager[object]:
+    def without_writes(self) -> AbstractContextManager[object]:
+        """Return a block to do and answer a read in. No write happens in it: so its answer is in the commits' order."""
         # Without this, another thread may write between the read and its answer. The client would get the write's push
         # first, and the older value after it.
-        return self._session.undisturbed() if self._request.action == "g" else nullcontext()
+        return self._session.without_writes() if self._request.action == "g" else nullcontext()
 
     def preparing(self) -> Generator[None]:
+        """Make the request quick, in steps."""
         return self._session.preparing(self._request)
 
     def message(self, answer: Answer) -> Message:
+        """Return the message of an answer to the request."""
         return answered(self._request.number, answer)
 
     def account(self, answer: Answer | None) -> Account | None:
+        """Return the entry for the emulator's page, if the request has one. `answer` is None if there was no answer."""
         return account(self.facts, self._session.access, self._request, answer)
 
 
@@ -123,7 +103,7 @@ class Opening:
         host = self.facts.headers.get("host", "")
         return Answer("ok", dumps({"ts": self._now() + self.skew, "v": VERSION, "h": host, "s": self._session}))
 
-    def undisturbed(self) -> AbstractContextManager[object]:
+    def without_writes(self) -> AbstractContextManager[object]:
         return nullcontext()
 
     def preparing(self) -> Generator[None]:
@@ -137,92 +117,7 @@ class Opening:
         return None
 
 
-# --- under way, as a fault sees it
-
-_WORDS = {401: "permission_denied", 403: "permission_denied", 412: "datastale", 413: "too_big", 503: "unavailable"}
-
-
-class Line(Protocol):
-    """The parts of a connection that faults need."""
-
-    @property
-    def over(self) -> asyncio.Event: ...
-
-    def send(self, message: Message) -> None: ...
-
-    def send_before(self, mark: int, message: Message) -> None: ...
-
-    def mark(self) -> int: ...
-
-    def cut(self, message: Message) -> None: ...
-
-    def freeze(self) -> None: ...
-
-
-class Exchange:
-    """A socket's request under way (`http.faults.SocketExchange`)."""
-
-    def __init__(self, line: Line, asked: Asked) -> None:
-        self._line = line
-        self._asked = asked
-        self._served: tuple[Reply, Answer] | None = None
-        # The answer that the client has got already.
-        self.answered: Answer | None = None
-
-    @property
-    def over(self) -> asyncio.Event:
-        return self._line.over
-
-    def serve(self, *, rules_first: bool = False) -> Reply:
-        answer = self._asked.do(rules_first=rules_first)
-        data = answer.data.encode() if isinstance(answer.data, str) else bytes(answer.data.whole)
-        reply = Reply(200, data)
-        self._served = reply, answer
-        return reply
-
-    def serve_answer_first(self) -> None:
-        mark = self._line.mark()
-        self.answered = self._asked.do()
-        self._line.send_before(mark, self._asked.message(self.answered))
-
-    def control(self, kind: str, data: object) -> None:
-        self._line.send(control(kind, data))
-
-    def expire(self, text: str) -> None:
-        self._line.send(expired(text))
-
-    def cut(self) -> None:
-        self._line.cut(self._asked.message(self._asked.do()))
-
-    def freeze(self) -> None:
-        self._line.freeze()
-
-    def skew(self, milliseconds: int) -> None:
-        if isinstance(self._asked, Opening):
-            self._asked.skew = milliseconds
-
-    def outcome(self, reply: Reply) -> Answer | str:
-        """Return the answer that a fault has made, or a frame that is not an answer."""
-        if self._served is not None and reply is self._served[0]:
-            return self._served[1]
-        text = reply.body.decode(errors="replace")
-        if reply.status != 200:
-            return refusal(_WORDS.get(reply.status, "failed"), _error_in(text))
-        try:
-            json.loads(text)
-        except ValueError:
-            return text
-        return Answer("ok", text)
-
-
-def _error_in(text: str) -> str:
-    """Return the text of a REST error."""
-    try:
-        data = json.loads(text)
-    except ValueError:
-        return text
-    return data["error"] if isinstance(data, dict) and isinstance(data.get("error"), str) else text
-
+Asked: TypeAlias = ClientRequest | Opening
 
 # --- as an operation, for the emulator's page
 

@@ -3,10 +3,10 @@
 import pytest
 
 from rtdb_emulator.database import ADMIN, Change, Commit, Database
+from rtdb_emulator.http.sse import Event, View
 from rtdb_emulator.paths import split_path
 from rtdb_emulator.query import parse_query
 from rtdb_emulator.tree import leaf
-from rtdb_emulator.watching import Event, View
 
 NUMBERS = {"a": 1, "b": 2, "c": 3, "d": 4}
 
@@ -73,6 +73,8 @@ WRITES: dict[str, tuple[View, object, str, object, list[Shown]]] = {
 
 
 class Commits:
+    watching = 1
+
     def __init__(self) -> None:
         self.heard: list[Commit] = []
 

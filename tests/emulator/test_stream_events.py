@@ -3,14 +3,16 @@
 import pytest
 
 from rtdb_emulator.database import ADMIN, Commit, Database
+from rtdb_emulator.http.sse import Event, View
 from rtdb_emulator.paths import split_path
-from rtdb_emulator.watching import Event, View
 
 NOW = 1_700_000_000_000
 
 
 class Recorder:
     """Turns commits into the events of one view."""
+
+    watching = 1
 
     def __init__(self, view: View) -> None:
         self._view = view
