@@ -121,7 +121,7 @@ def rtdb_emulator() -> Iterator[Emulator]:
     except ModuleNotFoundError as error:
         if error.name not in EXTRA:
             raise
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
 
     with Emulator(keep_alive=KEEP_ALIVE) as emulator:
         yield emulator

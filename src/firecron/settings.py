@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from firecron.base.instants import DAY
+from firecron.base.texts import redacted
 from firecron.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -203,7 +204,8 @@ def given(settings: object) -> Settings:
     if settings is None:
         return load()
     if not isinstance(settings, Settings):
-        raise ConfigurationError(f"settings={settings!r} is not a Settings: write settings=Settings(margin=0.5)")
+        shown = redacted(repr(settings))  # a database's URL may have a password in it
+        raise ConfigurationError(f"settings={shown} is not a Settings: write settings=Settings(margin=0.5)")
     return settings
 
 

@@ -129,6 +129,7 @@ def test_without():
     finished = run_pytest(text)
     assert "\nstarlette is not installed; the emulator needs: pip install 'firecron[emulator]'\n" in finished.stdout
     assert "Traceback" not in finished.stdout
+    assert "above exception" not in finished.stdout  # the line alone, and not what it was caused by
     assert "import" not in finished.stdout
     assert "1 passed, 1 error" in finished.stdout
 

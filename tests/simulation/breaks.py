@@ -134,7 +134,8 @@ BREAKS = (
     Break("a run is begun again without end", "runs.policy",
           "return options.reruns and attempt < MOST_CLAIMS", "return options.reruns"),
     Break("missed ticks are dropped", "runs.policy",
-          "    for span in reversed(free(record, end)):", "    for span in reversed(free(record, end)[:0]):"),
+          "    for span in reversed(free(record, end)):", "    for span in reversed(free(record, end)[:0]):",
+          first=_SELDOM),
     Break("what overlap skipped is caught up", "runs.policy",
           "(record.expiresAt, record.releasedAt, record.acquiredAt))", "(record.acquiredAt,))"),
     Break("the bookkeeper is silent", "runs.policy",
@@ -264,7 +265,10 @@ BREAKS = (
           "self._unplanned = [(job, self._timing.mono()) for job in self._jobs.values()]", "self._unplanned = []",
           world="comes and goes"),
     Break("a job that was removed is never planned again", "scheduler.ticker",
-          "            self._jobs.pop(name, None)\n", "", world="comes and goes"),
+          "            self._unplanned.append((job, self._timing.mono()))\n            self._wake()",
+          "            if job.name not in (known := self.__dict__.setdefault('_known', set())):\n"
+          "                self._unplanned.append((job, self._timing.mono()))\n"
+          "            known.add(job.name)\n            self._wake()", world="comes and goes"),
     # --- clocks that are wrong by nearly the margin
     Break("a contender waits for no margin", "lock.record",
           "return now < self.free_at(margin)", "return now < self.expiresAt",

@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 from tests.emulator.conftest import MakeApp
 from tests.stores.least_privilege import OVERRIDE, RULES
+from tests.stores.least_privilege_before import before
 
 from firecron import FireCron, Run, distributed_cron
 from firecron.base.clocks import Deadline
@@ -48,10 +49,10 @@ def rtdb_emulator(clock: FakeClock) -> Iterator[Emulator]:
 MakeService = Callable[[], LockService]
 
 
-@pytest.fixture
-def make_service(rtdb: Rtdb, make_app: MakeApp, clock: FakeClock) -> MakeService:
-    """Makes services that know the time, on one database under the rules."""
-    rtdb.set_rules(RULES)
+@pytest.fixture(params=["these rules", "the rules before"])
+def make_service(rtdb: Rtdb, make_app: MakeApp, clock: FakeClock, request: pytest.FixtureRequest) -> MakeService:
+    """Makes services that know the time, on one database under the rules, or under those of the version before."""
+    rtdb.set_rules(RULES if request.param == "these rules" else before())
     settings = load(clock_interval=2500)
 
     def make() -> LockService:

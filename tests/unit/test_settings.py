@@ -190,6 +190,14 @@ def test_settings_that_are_none_are_refused(make: Callable[..., object], setting
     assert repr(settings) in str(refused.value)
 
 
+@pytest.mark.parametrize("url", ["https://ops:hunter2@x.firebaseio.com", "https://x.firebaseio.com?auth=hunter2"])
+def test_settings_that_are_none_are_quoted_without_secrets(url: str) -> None:
+    """A dictionary in place of a Settings is quoted, but not the password in its database's URL."""
+    with pytest.raises(ConfigurationError, match="is not a Settings") as refused:
+        FireCron(settings={"database_url": url})  # type: ignore[arg-type]  # that is what is refused
+    assert "hunter2" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("name", "remedy"),
     [("margn", "did you mean margin?"), ("role", "did you mean roles?"), ("xyz", "the settings are database")],

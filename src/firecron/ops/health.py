@@ -35,6 +35,7 @@ lock was held is late then, until the next claim.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -181,7 +182,7 @@ def _unattended(job: str, declared: Declared, groups: Collection[Group]) -> JobV
         remedy = f"start {_service(declared)}"
     else:
         remedy = f"give an instance its role {plain(declared.role)!r} (FIRECRON_ROLES)"
-    forget = f"or, if it was taken out, run: firecron forget {job}"
+    forget = f"or, if it was taken out, run: firecron forget {shlex.quote(job)}"
     why = f"no live instance has it, so nobody runs its ticks{seen}: {remedy}, {forget}"
     return JobVerdict(job, "unattended", last_seen, why=why)
 

@@ -282,6 +282,12 @@ def test_a_job_that_nobody_has_is_unattended(found: object) -> None:
     assert verdict(job(ticks=False, since=NOW), None, NOW, NOBODY).word == "ok"
 
 
+def test_a_remedy_can_be_given_to_a_shell() -> None:
+    """A key of the catalogue may be any text."""
+    found = verdict(replace(JOB, name="a b<b>"), None, LATE, NOBODY)
+    assert found.why.endswith("run: firecron forget 'a b<b>'")
+
+
 def test_what_is_to_be_started_has_a_name_or_a_role() -> None:
     """Outside of Cloud Run a service has no name; and a role that no instance has is what is missing."""
     nobody_runs = "no live instance has it, so nobody runs its ticks: "
