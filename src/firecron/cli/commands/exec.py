@@ -1,4 +1,4 @@
-"""`firecron exec`: run any command under a lock, or as the run of a tick. `cli/process/command.py` runs the command.
+"""`firecron exec`: run any command under a lock, or as the run of a tick. `cli/process.py` runs the command.
 
 Standard input, output and error belong to the command. firecron prints its own remarks on standard error.
 """
@@ -16,8 +16,7 @@ from firecron.base.instants import DAY
 from firecron.base.texts import plain
 from firecron.cli.options import Every, Starting, given_schedule
 from firecron.cli.output import Exit, Failure, Output, answering, code_of_refusal, tell_events
-from firecron.cli.process.command import Command, under_lock, under_tick
-from firecron.cli.process.signals import Signals
+from firecron.cli.process import Command, Signals, under_lock, under_tick
 from firecron.cron.schedule import DEFAULT_ZONE, Schedule
 from firecron.cron.ticks import shortest_interval
 from firecron.errors import Cancelled, CommandFailed, LeaseLost, NotStarted, Stopping

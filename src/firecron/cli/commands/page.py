@@ -20,7 +20,7 @@ import firecron.logging
 from firecron.cli.loading import load_crons
 from firecron.cli.options import OnlyAppPath, database_of
 from firecron.cli.output import Exit, Failure, Output, answering
-from firecron.cli.process.signals import Signals, ending_at_second
+from firecron.cli.process import Signals, ending_at_second
 from firecron.errors import ConfigurationError
 from firecron.lock.service import LockService
 from firecron.ops.views import claimed_user

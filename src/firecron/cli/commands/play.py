@@ -14,8 +14,7 @@ import typer
 
 from firecron.cli.options import Json
 from firecron.cli.output import Exit, Failure, Output, answering
-from firecron.cli.process.process_group import ProcessGroup
-from firecron.cli.process.signals import Signals
+from firecron.cli.process import ProcessGroup, Signals
 from firecron.errors import NotStarted
 from firecron.settings import EMULATOR_HOST
 

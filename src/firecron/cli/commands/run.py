@@ -36,7 +36,7 @@ from firecron.cli.lines import took
 from firecron.cli.loading import load_crons
 from firecron.cli.options import AppPath, Json, Name, Why, check_why
 from firecron.cli.output import Exit, Failure, Logged, Output, answering, code_of_refusal, tell_events
-from firecron.cli.process.signals import Signals, ending_at_second
+from firecron.cli.process import Signals, ending_at_second
 from firecron.cron.ticks import is_tick, newest_tick
 from firecron.errors import Stopping
 from firecron.jobs.job import Job
