@@ -26,7 +26,7 @@ from firecron.errors import ConfigurationError
 from firecron.page.messages import Access, Visitor, is_encrypted, visitor_of
 from firecron.triggers.access import TIMEOUT, OidcVerifier, OneOrMore, Tokens, make_oidc, texts
 from firecron.triggers.verifier import Denial
-from firecron.web.messages import Request
+from firecron.web import Request
 
 Admission: TypeAlias = Access | Denial
 AccessFunction: TypeAlias = Callable[[Visitor], Access | Awaitable[Access | None] | None]

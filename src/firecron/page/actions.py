@@ -27,7 +27,7 @@ from firecron.ops.board import Board
 from firecron.ops.operator import Operator, Seen
 from firecron.page.messages import Access, Route, as_json, problem
 from firecron.page.reads import Code, Details, store_problem
-from firecron.web.messages import Reply
+from firecron.web import Reply
 
 
 class Doing:

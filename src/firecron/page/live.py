@@ -41,7 +41,7 @@ from firecron.lock.waiting import Begin, on_thread
 from firecron.ops.board import Board
 from firecron.page.messages import HEADERS, problem, secured
 from firecron.page.reads import Json, jobs_json
-from firecron.web.doors import Receive, Send, encoded, send_reply
+from firecron.web import Receive, Send, encoded, send_reply
 
 # --- one look for all viewers
 

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from firecron.base.names import check_name
 from firecron.base.texts import redacted
 from firecron.errors import ConfigurationError
-from firecron.web.messages import Reply, Request
+from firecron.web import Reply, Request
 
 # --- the paths below the mount
 

@@ -48,7 +48,7 @@ from firecron.ops.views import LockView, children
 from firecron.page.messages import FILES, Access, Route, as_json, problem
 from firecron.runs.entry import Entry
 from firecron.triggers.handler import of_health
-from firecron.web.messages import Reply, Request
+from firecron.web import Reply, Request
 
 # --- all jobs as JSON, as `/api/jobs` and the stream send them, and what of it is news: pure
 

@@ -50,7 +50,7 @@ from firecron.runs.history import History
 from firecron.runs.policy import may_rerun
 from firecron.triggers.access import Access
 from firecron.triggers.verifier import Denial, Verifier
-from firecron.web.messages import Reply, Request, Work
+from firecron.web import Reply, Request, Work
 
 # --- the responses: pure decisions
 

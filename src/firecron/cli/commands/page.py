@@ -28,7 +28,7 @@ from firecron.page.access import Gate, OwnGate, choose_gate
 from firecron.page.apps import make_page
 from firecron.page.messages import LOOPBACK, Access
 from firecron.settings import PAGE_PASSWORD
-from firecron.web.doors import AsgiApp
+from firecron.web import AsgiApp
 
 if TYPE_CHECKING:
     import uvicorn
