@@ -15,7 +15,7 @@ from firecron.errors import Unavailable
 from firecron.lock.record import DAY
 from firecron.store import KeptAlive, Watch, Watching
 from firecron.testing.conformance.kit import MARGIN, PATIENCE, TTL, Kit, refused, taken
-from firecron.testing.conformance.lease import PLAIN_FIELDS
+from firecron.testing.conformance.lock import PLAIN_FIELDS
 
 # Each value replaces a field of a good record, or the whole node if the field's name is empty.
 STRANGE: list[tuple[str, object]] = [
