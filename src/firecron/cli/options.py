@@ -49,6 +49,10 @@ Watch: TypeAlias = Annotated[bool, typer.Option("--watch", "-w", help="Keep show
 Interval: TypeAlias = Annotated[
     float, typer.Option("--interval", min=0.1, max=3600, help="With --watch: seconds between two looks.")
 ]
+HeldExitCode: TypeAlias = Annotated[
+    int, typer.Option("--held-exit-code", min=0, max=255, help="Exit code to use instead of 75.")
+]
+Host: TypeAlias = Annotated[str, typer.Option("--host", help="Address to listen on.")]
 Every: TypeAlias = Annotated[
     float | None,
     typer.Option("--every", metavar="SECONDS", help="Instead of a cron line: the seconds from one tick to the next."),

@@ -114,10 +114,11 @@ class Output:
 
 
 @contextmanager
-def answering(output: Output) -> Iterator[None]:
-    """Turn an error that the command raises into a printed failure and an exit code."""
+def answering(*, as_json: bool = False) -> Iterator[Output]:
+    """Yield the output of a command. Turn an error that it raises into a printed failure and an exit code."""
+    output = Output(as_json=as_json)
     try:
-        yield
+        yield output
     except Failure as failure:
         output.fail(str(failure), failure.code)
         raise SystemExit(failure.code) from None

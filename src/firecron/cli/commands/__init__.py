@@ -7,9 +7,7 @@ from typing import Annotated
 import typer
 
 from firecron import __version__
-from firecron.cli.commands import doctor, jobs, locks, operate, page, play, runs, status
-from firecron.cli.commands import exec as exec_command
-from firecron.cli.commands import run as run_command
+from firecron.cli.commands import doctor, exec, jobs, locks, page, play, run, runs, status
 from firecron.scheduler.startup import in_command
 
 HELP = """Show jobs, locks and runs. Pause a job, cancel its run, run it again.
@@ -61,5 +59,29 @@ def _root(
     context.with_resource(in_command(context.invoked_subcommand or ""))
 
 
-for group in (play, status, page, jobs, locks, runs, operate, run_command, exec_command, doctor):
-    group.add_to(app)
+# In the order of the help.
+for name, command, example in (
+    ("demo", play.demo, "demo --ticks 5"),
+    ("emulator", play.emulator, "emulator -- uvicorn main:app"),
+    ("status", status.status, "status --watch"),
+    ("check", status.check, "check nightly-import || page-somebody"),
+    ("page", page.page, "page --port 8080 --read-only"),
+    ("jobs", jobs.jobs, "jobs myservice.main:crons"),
+    ("next", jobs.next_ticks, 'next "30 2 * * *" --timezone Europe/Berlin --after 2027-03-27T00:00Z'),
+    ("locks", locks.locks, "locks --watch"),
+    ("runs", runs.runs, "runs send-daily-digest -n 5"),
+    ("pause", locks.pause, "pause send-daily-digest --why 'the feed is down' --until 2h"),
+    ("resume", locks.resume, "resume send-daily-digest"),
+    ("cancel", locks.cancel, "cancel nightly-import --why 'wrong input file'"),
+    ("unlock", locks.unlock, "unlock nightly-import"),
+    ("acts", locks.acts, "acts send-daily-digest"),
+    ("forget", locks.forget, "forget old-report"),
+    ("run", run.run, "run myservice.main:crons send-daily-digest --slot now"),
+    ("work", run.work, "work myservice.main:crons"),
+    ("exec", exec.execute, "exec --lock report --cron '30 2 * * *' --timezone Europe/Berlin -- ./report.sh"),
+    ("doctor", doctor.doctor, "doctor myservice.main:crons"),
+    ("rules", doctor.rules, "rules --prefix ops/cron > database.rules.json"),
+):
+    # What follows the COMMAND of `exec` is the command's.
+    settings = {"allow_interspersed_args": name != "exec"}
+    app.command(name, epilog=f"Example: firecron {example}", context_settings=settings)(command)

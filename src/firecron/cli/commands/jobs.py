@@ -20,7 +20,7 @@ from firecron.app import FireCron
 from firecron.base.instants import in_utc
 from firecron.cli.loading import Loaded, load, load_crons
 from firecron.cli.options import AppPath, Every, Json, Starting, given_instant, given_schedule
-from firecron.cli.output import Exit, Failure, Output, answering
+from firecron.cli.output import Exit, Failure, answering
 from firecron.cron.clock_changes import Change, special_nights
 from firecron.cron.schedule import Schedule, schedule_fields
 from firecron.cron.words import in_words
@@ -28,14 +28,6 @@ from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions
 from firecron.leaders.leader import LeaderOptions
 from firecron.scheduler.startup import Verdict
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command("jobs", epilog="Example: firecron jobs myservice.main:crons")(jobs)
-    app.command(
-        "next", epilog='Example: firecron next "30 2 * * *" --timezone Europe/Berlin --after 2027-03-27T00:00Z'
-    )(next_ticks)
-
 
 # --- jobs
 
@@ -48,8 +40,7 @@ def jobs(app: AppPath, number: NumberForEach = 1, as_json: Json = False) -> None
     Also shows where each job is defined, and whether it would run in a server with this environment. The production
     guard and the job's role decide that. Reads no database.
     """
-    output = Output(as_json=as_json)
-    with answering(output):
+    with answering(as_json=as_json) as output:
         loaded = load(app)
         crons = loaded.crons
         verdict = crons.verdict
@@ -163,8 +154,7 @@ def next_ticks(
     The first line says what the schedule means. Each tick is shown in the schedule's time zone and in UTC. For a night
     when the clocks change, the ticks are explained. Reads no database.
     """
-    output = Output(as_json=as_json)
-    with answering(output):
+    with answering(as_json=as_json) as output:
         if name is None or line is None:
             schedule = _schedule(line, timezone, every, starting)
         elif every is not None or starting is not None:

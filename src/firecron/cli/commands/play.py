@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from firecron.cli.options import Json
-from firecron.cli.output import Exit, Failure, Output, answering
+from firecron.cli.options import Host, Json
+from firecron.cli.output import Exit, Failure, answering
 from firecron.cli.process import ProcessGroup, Signals
 from firecron.errors import NotStarted
 from firecron.settings import EMULATOR_HOST
@@ -21,7 +21,6 @@ from firecron.settings import EMULATOR_HOST
 _EXTRA = {"httptools", "rtdb_emulator", "starlette", "uvicorn", "websockets"}
 
 Ticks = Annotated[int, typer.Option("--ticks", min=2, max=12, help="Number of ticks to play.")]
-Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
 Port = Annotated[
     int | None,
     typer.Option(
@@ -40,17 +39,12 @@ Project = Annotated[str, typer.Option("--project", metavar="ID", help="Database 
 Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="Run this against the emulator.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("demo", epilog="Example: firecron demo --ticks 5")(demo)
-    app.command("emulator", epilog="Example: firecron emulator -- uvicorn main:app")(emulator)
-
-
 def demo(ticks: Ticks = 9, as_json: Json = False) -> None:
     """Show three instances that race for a job; one is killed.
 
     Everything runs on this machine. At the end, the runs are counted from what the database holds.
     """
-    with answering(Output(as_json=as_json)):
+    with answering(as_json=as_json):
         try:
             from firecron.demo.show import run
         except ModuleNotFoundError as error:
@@ -72,7 +66,7 @@ def emulator(
     Serves until Ctrl-C. With COMMAND, serves for as long as COMMAND runs, and sets FIREBASE_DATABASE_EMULATOR_HOST for
     it.
     """
-    with answering(Output(as_json=False)):
+    with answering():
         if command:
             raise SystemExit(_serve_command(command, host, port or 0, rules, imported, export, project))
         from rtdb_emulator.cli import main

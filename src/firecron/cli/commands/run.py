@@ -34,7 +34,7 @@ from firecron.base.instants import to_datetime, to_text
 from firecron.base.texts import described, plain, redacted
 from firecron.cli.lines import took
 from firecron.cli.loading import load_crons
-from firecron.cli.options import AppPath, Json, Name, Why, check_why
+from firecron.cli.options import AppPath, HeldExitCode, Json, Name, Why, check_why
 from firecron.cli.output import Exit, Failure, Logged, Output, answering, code_of_refusal, tell_events
 from firecron.cli.process import Signals, ending_at_second
 from firecron.cron.ticks import is_tick, newest_tick
@@ -43,37 +43,14 @@ from firecron.jobs.job import Job
 from firecron.jobs.registry import Result
 from firecron.ops.operator import Operator
 
-
-def add_to(app: typer.Typer) -> None:
-    app.command("run", help=RUN_HELP, epilog="Example: firecron run myservice.main:crons send-daily-digest --slot now")(
-        _run
-    )
-    app.command("work", help=WORK_HELP, epilog="Example: firecron work myservice.main:crons")(_work)
-
-
 # --- run
 
-RUN_HELP = """Run the job NAME of APP once, now, under its lock.
-
-The command waits for the end of the run. A run by hand claims no tick, unless --slot names one. --resume runs a tick
-again that has not succeeded: what its steps have recorded is not done again. A run by hand that dies leaves no entry in
-the history, and can't be resumed. The production guard doesn't apply. After Ctrl-C or SIGTERM the job has
-FIRECRON_SHUTDOWN_GRACE seconds to stop. A second Ctrl-C ends the command at once.
-
-\b
-Exit codes:
-    0  the run succeeded
-    1  the run failed, lost its lock or was cancelled
-   75  the lock is held or paused, or the tick is done
-  130  Ctrl-C interrupted the run
-  143  SIGTERM interrupted the run
-"""
 _OUTCOMES = ("succeeded", "failed", "lost", "interrupted", "cancelled")
 _REFUSALS = {"lock.refused", "lock.unavailable"}
 _SAID_OTHERWISE = {*_REFUSALS, *(f"run.{outcome}" for outcome in _OUTCOMES)}
 
 
-def _run(
+def run(
     app: AppPath,
     name: Name,
     slot: Annotated[
@@ -93,14 +70,25 @@ def _run(
         ),
     ] = None,
     why: Why = None,
-    held_exit_code: Annotated[
-        int,
-        typer.Option("--held-exit-code", min=0, max=255, help="Exit code to use instead of 75."),
-    ] = Exit.HELD,
+    held_exit_code: HeldExitCode = Exit.HELD,
     as_json: Json = False,
 ) -> None:
-    output = Output(as_json=as_json)
-    with answering(output), ExitStack() as ending:
+    """Run the job NAME of APP once, now, under its lock.
+
+    The command waits for the end of the run. A run by hand claims no tick, unless --slot names one. --resume runs a
+    tick again that has not succeeded: what its steps have recorded is not done again. A run by hand that dies leaves no
+    entry in the history, and can't be resumed. The production guard doesn't apply. After Ctrl-C or SIGTERM the job has
+    FIRECRON_SHUTDOWN_GRACE seconds to stop. A second Ctrl-C ends the command at once.
+
+    \b
+    Exit codes:
+        0  the run succeeded
+        1  the run failed, lost its lock or was cancelled
+       75  the lock is held or paused, or the tick is done
+      130  Ctrl-C interrupted the run
+      143  SIGTERM interrupted the run
+    """
+    with answering(as_json=as_json) as output, ExitStack() as ending:
         crons = load_crons(app)
         if crons.engine.leaders.has(name):
             raise Failure(f"{name} is a leader, which is elected and not run: start the application", Exit.USAGE)
@@ -258,20 +246,19 @@ def _code(result: Result, number: int | None, held_exit_code: int) -> int:
 
 # --- work
 
-WORK_HELP = """Run the jobs of APP at their ticks, until SIGTERM or Ctrl-C.
 
-It is for a process whose only task is to run jobs, such as a Cloud Run worker pool. After the signal, the runs have
-FIRECRON_SHUTDOWN_GRACE seconds to end, and the exit code is 0. A second signal ends the command at once. If APP doesn't
-configure logging, the command does: structured on Cloud Run, lines on standard error elsewhere.
+def work(app: AppPath) -> None:
+    """Run the jobs of APP at their ticks, until SIGTERM or Ctrl-C.
 
-Jobs tick where RUNTIME_INSTANCE is production, or with FireCron(enabled=True). Elsewhere nothing ticks: the command
-says so, and waits.
-"""
+    It is for a process whose only task is to run jobs, such as a Cloud Run worker pool. After the signal, the runs have
+    FIRECRON_SHUTDOWN_GRACE seconds to end, and the exit code is 0. A second signal ends the command at once. If APP
+    doesn't configure logging, the command does: structured on Cloud Run, lines on standard error elsewhere.
 
-
-def _work(app: AppPath) -> None:
+    Jobs tick where RUNTIME_INSTANCE is production, or with FireCron(enabled=True). Elsewhere nothing ticks: the command
+    says so, and waits.
+    """
     # Signals come before the application: a signal may arrive at any time.
-    with answering(Output(as_json=False)), Signals() as signals, signals.going_to(ending_at_second()):
+    with answering(), Signals() as signals, signals.going_to(ending_at_second()):
         crons = load_crons(app)
         if not logging.getLogger("firecron").hasHandlers():
             firecron.logging.setup()

@@ -28,10 +28,6 @@ Most = Annotated[int, typer.Option("-n", min=1, max=1000, help="Number of runs t
 Steps = Annotated[bool, typer.Option("--steps", help="List the steps of each run, without their results.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("runs", epilog="Example: firecron runs send-daily-digest -n 5")(runs)
-
-
 def runs(
     name: OnlyName = None,
     most: Most = 20,
@@ -46,8 +42,7 @@ def runs(
     died and isn't recorded yet, comes after the recorded runs. Without NAME, shows the last run of each job. --steps
     lists what each run has recorded with run.step, without the results, also a run by hand that isn't recorded.
     """
-    output = Output(as_json=as_json)
-    with answering(output):
+    with answering(as_json=as_json) as output:
         service = LockService()
         operator, paths = Operator(service), service.paths
         if name is None and with_steps:

@@ -38,19 +38,13 @@ Expect: TypeAlias = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("status", epilog="Example: firecron status --watch")(status)
-    app.command("check", epilog="Example: firecron check nightly-import || page-somebody")(check)
-
-
 def status(jobs: Jobs = None, watching: Watch = False, interval: Interval = 2.0, as_json: Json = False) -> None:
     """Show all jobs: whether each is as it should be, and why not.
 
     A row has the job's verdict, its next tick, and how its last run ended, how long that took and where it was. Below
     are the schedule and its meaning. Jobs come from the catalogue, which their programs write when they start.
     """
-    output = Output(as_json=as_json)
-    with answering(output):
+    with answering(as_json=as_json) as output:
         service = LockService()
         changes = Changes(service, service.paths.locks, service.paths.jobs)
         give(output, StatusView(service, output, jobs or ()), changes, interval, watching=watching)
@@ -63,8 +57,7 @@ def check(jobs: Jobs = None, expect: Expect = None, as_json: Json = False) -> No
     prints warnings, such as a pause of more than a day, which don't count. For scripts and monitoring: it reads three
     nodes, and no history.
     """
-    output = Output(as_json=as_json)
-    with answering(output):
+    with answering(as_json=as_json) as output:
         expected = split_names(expect or ())
         if expect and not expected:
             raise Failure("--expect names no job: give names, as --expect digest,import", Exit.USAGE)
