@@ -30,7 +30,7 @@ HOMES = {
 }
 # These are imported only in a program that has them: Django, a Starlette in which the page is mounted, pytest.
 WHERE_THEY_ARE = {
-    "firecron.cli.loading": {"django"},
+    "firecron.cli.options": {"django"},
     "firecron.management.commands.firecron": {"django"},
     "firecron.runs.body": {"django"},
     "firecron.web": {"starlette", "django"},

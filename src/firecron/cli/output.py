@@ -102,15 +102,12 @@ class Output:
 
     def say(self, message: str) -> None:
         """Print a remark for people on standard error. It is never part of the result."""
-        self._complain(message)
+        self.err.print(message, soft_wrap=not self.err.is_terminal)
 
     def fail(self, message: str, code: Exit) -> None:
         if self.as_json:
             sys.stdout.write(json.dumps({"error": message, "code": int(code)}, ensure_ascii=False) + "\n")
-        self._complain(f"firecron: {message}")
-
-    def _complain(self, message: str) -> None:
-        self.err.print(message, soft_wrap=not self.err.is_terminal)
+        self.say(f"firecron: {message}")
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -17,8 +18,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from firecron.cli.loading import load
-from firecron.cli.options import Json, OnlyAppPath
+from firecron.cli.options import Json, OnlyAppPath, load
 from firecron.cli.output import Exit, Failure, Output, answering, silence_log
 from firecron.ops.doctor import examine
 from firecron.ops.findings import Finding, Kind, Level, worst
@@ -57,18 +57,8 @@ def doctor(app: OnlyAppPath = None, as_json: Json = False) -> None:
         loaded = None if app is None else load(app)
         found = list(examine() if loaded is None else examine(crons=loaded.crons, unclaimed=loaded.unclaimed))
         code = _CODES[worst(found)]
-        output.give({"code": int(code), "findings": [_to_json(finding) for finding in found]}, _shown(output, found))
+        output.give({"code": int(code), "findings": [asdict(finding) for finding in found]}, _shown(output, found))
         raise SystemExit(code)
-
-
-def _to_json(finding: Finding) -> dict[str, object]:
-    return {
-        "check": finding.check,
-        "level": finding.level,
-        "message": finding.message,
-        "remedy": finding.remedy,
-        "kind": finding.kind,
-    }
 
 
 def _shown(output: Output, found: list[Finding]) -> RenderableType:

@@ -18,8 +18,7 @@ from rich.text import Text
 
 from firecron.app import FireCron
 from firecron.base.instants import in_utc
-from firecron.cli.loading import Loaded, load, load_crons
-from firecron.cli.options import AppPath, Every, Json, Starting, given_instant, given_schedule
+from firecron.cli.options import AppPath, Every, Json, Loaded, Starting, given_instant, given_schedule, load
 from firecron.cli.output import Exit, Failure, answering
 from firecron.cron.clock_changes import Change, special_nights
 from firecron.cron.schedule import Schedule, schedule_fields
@@ -171,7 +170,7 @@ def next_ticks(
 
 def _schedule(line: str | None, timezone: str | None, every: float | None, starting: str | None) -> Schedule:
     if line is not None and _APP.fullmatch(line):
-        names = ", ".join(job.name for job in load_crons(line).registry.jobs())
+        names = ", ".join(job.name for job in load(line).crons.registry.jobs())
         raise Failure(f"{line} is an application: name one of its jobs as well: {names}", Exit.USAGE)
     if line is None and every is None:
         raise Failure("there is nothing to list: give a cron line, --every SECONDS, or APP NAME", Exit.USAGE)
@@ -181,7 +180,7 @@ def _schedule(line: str | None, timezone: str | None, every: float | None, start
 def _schedule_of(app: str, name: str, timezone: str | None) -> Schedule:
     if timezone is not None:
         raise Failure(f"--timezone {timezone} is only for a cron line: {name} has its own time zone", Exit.USAGE)
-    return load_crons(app).registry.get(name).options.schedule
+    return load(app).crons.registry.get(name).options.schedule
 
 
 def _ticks_value(schedule: Schedule, ticks: list[datetime], nights: list[Change]) -> object:

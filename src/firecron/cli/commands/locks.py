@@ -84,7 +84,11 @@ class LocksView:
         return SeenAll((seen.view,), seen.now)
 
     def show(self, seen: SeenAll) -> Text:
-        return _shown(self._output, seen) if seen.views else self._nothing
+        if not seen.views:
+            return self._nothing
+        # A block of lines for each lock on a terminal, and one line for each elsewhere.
+        shown = _block if self._output.out.is_terminal else _line
+        return Text("\n").join(shown(view, seen.now) for view in sorted(seen.views, key=rank))
 
     def lines(self, last: SeenAll | None, seen: SeenAll) -> list[Text]:
         return _news(last, seen) if last is not None or seen.views else [self._nothing]
@@ -94,14 +98,6 @@ class LocksView:
 
     def essence(self, seen: SeenAll) -> object:
         return seen.views
-
-
-def _shown(output: Output, seen: SeenAll) -> Text:
-    """Return a block of lines for each lock on a terminal, and one line for each elsewhere."""
-    views = sorted(seen.views, key=rank)
-    if not output.out.is_terminal:
-        return Text("\n").join(_line(view, seen.now) for view in views)
-    return Text("\n").join(_block(view, seen.now) for view in views)
 
 
 def _block(view: LockView, now: int) -> Text:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import firecron.logging
-from firecron.cli.loading import load_crons
-from firecron.cli.options import Host, OnlyAppPath, database_of
+from firecron.cli.options import Host, OnlyAppPath, database_of, load
 from firecron.cli.output import Exit, Failure, answering
 from firecron.cli.process import Signals, ending_at_second
 from firecron.errors import ConfigurationError
@@ -83,7 +82,7 @@ def page(
             )
         # Signals come first: a signal may arrive at any time.
         with Signals() as signals, signals.going_to(ending_at_second()):
-            crons = None if app is None else load_crons(app)
+            crons = None if app is None else load(app).crons
             locks = LockService() if crons is None else crons.locks
             if not logging.getLogger("firecron").hasHandlers():
                 firecron.logging.setup()

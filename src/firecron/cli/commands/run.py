@@ -33,8 +33,7 @@ from firecron.base.events import Event
 from firecron.base.instants import to_datetime, to_text
 from firecron.base.texts import described, plain, redacted
 from firecron.cli.lines import took
-from firecron.cli.loading import load_crons
-from firecron.cli.options import AppPath, HeldExitCode, Json, Name, Why, check_why
+from firecron.cli.options import AppPath, HeldExitCode, Json, Name, Why, check_why, load
 from firecron.cli.output import Exit, Failure, Logged, Output, answering, code_of_refusal, tell_events
 from firecron.cli.process import Signals, ending_at_second
 from firecron.cron.ticks import is_tick, newest_tick
@@ -89,7 +88,7 @@ def run(
       143  SIGTERM interrupted the run
     """
     with answering(as_json=as_json) as output, ExitStack() as ending:
-        crons = load_crons(app)
+        crons = load(app).crons
         if crons.engine.leaders.has(name):
             raise Failure(f"{name} is a leader, which is elected and not run: start the application", Exit.USAGE)
         job = crons.registry.get(name)
@@ -218,7 +217,8 @@ def _show(output: Output, name: str, result: Result, duration: int | None, logge
         "refusal": None if refusal is None else {"reason": refusal.reason, "message": refusal.message},
     }
     if result.error is not None and (f"run.{result.outcome}", key) not in logged:
-        output.say(_traceback(result.error))
+        # Without secrets: standard error may be a log.
+        output.say(redacted("".join(traceback.format_exception(result.error)).rstrip()))
     if refusal is not None:
         if output.as_json or not any(slug in _REFUSALS for slug, _ in logged):
             output.give(value, plain(refusal.message))
@@ -229,11 +229,6 @@ def _show(output: Output, name: str, result: Result, duration: int | None, logge
     if run is not None and run.noted is not None:
         said += f": {plain(run.noted)}"
     output.give(value, said)
-
-
-def _traceback(error: BaseException) -> str:
-    """Return the error's traceback without secrets: standard error may be a log."""
-    return redacted("".join(traceback.format_exception(error)).rstrip())
 
 
 def _code(result: Result, number: int | None, held_exit_code: int) -> int:
@@ -259,7 +254,7 @@ def work(app: AppPath) -> None:
     """
     # Signals come before the application: a signal may arrive at any time.
     with answering(), Signals() as signals, signals.going_to(ending_at_second()):
-        crons = load_crons(app)
+        crons = load(app).crons
         if not logging.getLogger("firecron").hasHandlers():
             firecron.logging.setup()
         if signals.received is None:

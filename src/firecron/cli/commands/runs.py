@@ -105,7 +105,20 @@ class RunsView:
         return replace(seen, steps=self._operator.steps(self._name, ticks, recorded))
 
     def show(self, seen: SeenRuns) -> Text:
-        return _shown(self._output, self._name, seen, self._most, self._where)
+        found = seen.runs
+        lines = [
+            *_lines(self._output, found[-self._most :], found[-self._most :]),
+            *_unfinished(self._output, seen),
+            *_new_steps((), seen.steps or ()),
+        ]
+        if not lines:
+            why = f"but its lock has a node: see firecron locks {self._name}" if seen.has_lock else _NONE_YET
+            lines = [Text(f"There is no run of {self._name} in {self._where} ({why}).")]
+        if found:
+            lines.append(_total(found, min(self._most, len(found))))
+        if seen.denied is not None:
+            lines.append(Text(f"It is not known whether a run is under way: {seen.denied}", "dim"))
+        return Text("\n").join(lines)
 
     def lines(self, last: SeenRuns | None, seen: SeenRuns) -> list[Text]:
         if last is None or not (last.runs or last.unfinished):
@@ -145,23 +158,6 @@ def counts(found: Sequence[Entry]) -> dict[str, int]:
     for run in found:
         counter[run.outcome] += run.count
     return dict(sorted(counter.items()))
-
-
-def _shown(output: Output, name: str, seen: SeenRuns, most: int, where: str) -> Text:
-    found = seen.runs
-    lines = [
-        *_lines(output, found[-most:], found[-most:]),
-        *_unfinished(output, seen),
-        *_new_steps((), seen.steps or ()),
-    ]
-    if not lines:
-        why = f"but its lock has a node: see firecron locks {name}" if seen.has_lock else _NONE_YET
-        lines = [Text(f"There is no run of {name} in {where} ({why}).")]
-    if found:
-        lines.append(_total(found, min(most, len(found))))
-    if seen.denied is not None:
-        lines.append(Text(f"It is not known whether a run is under way: {seen.denied}", "dim"))
-    return Text("\n").join(lines)
 
 
 def _new_steps(last: Sequence[TickSteps], seen: Sequence[TickSteps]) -> list[Text]:

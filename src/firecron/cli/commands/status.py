@@ -97,15 +97,17 @@ class StatusView:
         self._seen: SeenJobs | None = None
 
     def look(self) -> SeenJobs:
-        seen = _look(self._status, self._settings, self._names)
-        self._seen = self._status.with_last(seen, self._seen)
+        nodes = self._status.read()
+        _check_names(nodes, self._settings, self._names)
+        self._seen = self._status.with_last(self._status.judge(nodes, self._names or None), self._seen)
         return self._seen
 
     def show(self, seen: SeenJobs) -> Text:
         if not seen.rows:
             return _nothing(self._settings)
         if not self._output.out.is_terminal:
-            return Text("\n").join(row_line(row, seen.now) for row in sorted(seen.rows, key=row_rank))
+            rows = sorted(seen.rows, key=lambda row: rank(row.verdict))
+            return Text("\n").join(row_line(row, seen.now) for row in rows)
         summary = total(row.verdict for row in seen.rows)
         return Text("\n").join([*table(seen.rows, seen.now, self._output.out), summary])
 
@@ -137,12 +139,6 @@ def _nothing(settings: Settings, others: Sequence[JobVerdict] = ()) -> Text:
 def _told(seen: SeenJobs) -> dict[str, object]:
     """Return what is news of each job if it changes: not the next tick, and not the renewals of a run."""
     return {row.job: (row.verdict, row.declared, row.last) for row in seen.rows}
-
-
-def _look(status: Status, settings: Settings, names: Sequence[str]) -> SeenJobs:
-    nodes = status.read()
-    _check_names(nodes, settings, names)
-    return status.judge(nodes, names or None)
 
 
 def _check_names(nodes: Nodes, settings: Settings, names: Sequence[str]) -> None:
@@ -177,20 +173,15 @@ def rank(verdict: JobVerdict) -> tuple[bool, bool, bool, str]:
     return verdict.word == "retired", not verdict.is_alarm, not verdict.is_warning, verdict.job
 
 
-def row_rank(row: Row) -> tuple[bool, bool, bool, str]:
-    """Return the sort key of a row."""
-    return rank(row.verdict)
-
-
 def table(rows: Sequence[Row], now: int, console: Console) -> list[Text]:
     """Return the lines for this terminal: those of the retired jobs at the end, apart."""
-    live = sorted((row for row in rows if not _is_retired(row)), key=row_rank)
+    live = [row for row in sorted(rows, key=lambda row: rank(row.verdict)) if row.verdict.word != "retired"]
     cells = [_cells(row, now) for row in live]
     widths = [max(map(cell_len, column)) for column in zip(_HEAD, *cells, strict=True)]
     lines = [Text(_line(_HEAD, widths), "dim")] if live else []
     for row, found in zip(live, cells, strict=True):
         lines += _block(row, found, widths, console)
-    retired = [row for row in rows if _is_retired(row)]
+    retired = [row for row in rows if row.verdict.word == "retired"]
     if retired:
         lines += [Text(""), Text("Retired, not in the count:", "dim")]
         lines += [line for row in retired for line in _wrapped(f"{row.job}: {row.verdict.why}", "dim", console)]
@@ -208,7 +199,8 @@ def row_line(row: Row, now: int) -> Text:
         parts.append(f"last {last}{duration and f', took {duration}'}{by and f', by {by}'}")
     if _is_said(row.verdict):
         parts.append(row.verdict.why)
-    return Text(f"{row.job}: ").append(row.verdict.word, _VERDICTS[row.verdict.word]).append(_joined(parts))
+    line = Text(f"{row.job}: ").append(row.verdict.word, _VERDICTS[row.verdict.word])
+    return line.append("".join(f"; {part}" for part in parts))
 
 
 def total(verdicts: Iterable[JobVerdict]) -> Text:
@@ -266,7 +258,9 @@ def _block(row: Row, cells: Sequence[str], widths: Sequence[int], console: Conso
     if owner and not fits:
         yield from _wrapped(f"on {owner}", "dim", console)
     if _is_said(row.verdict):
-        yield from _wrapped(row.verdict.why, _style(row.verdict).removeprefix("bold "), console)
+        is_only_warning = row.verdict.is_warning and not row.verdict.is_alarm
+        style = "yellow" if is_only_warning else _VERDICTS[row.verdict.word].removeprefix("bold ")
+        yield from _wrapped(row.verdict.why, style, console)
 
 
 def _wrapped(text: str, style: str, console: Console) -> list[Text]:
@@ -285,17 +279,9 @@ def _schedule(row: Row) -> str:
     return words if schedule.every is not None else f"{schedule.line}{_GAP}{words}"
 
 
-def _is_retired(row: Row) -> bool:
-    return row.verdict.word == "retired"
-
-
 def _is_said(verdict: JobVerdict) -> bool:
     """Return whether people are told why: of a job that is as it should be, they needn't know."""
     return verdict.word != "ok" or verdict.is_warning
-
-
-def _style(verdict: JobVerdict) -> str:
-    return "yellow" if verdict.is_warning and not verdict.is_alarm else _VERDICTS[verdict.word]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -304,7 +290,3 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def _padded(text: str, size: int) -> str:
     return text + " " * (size - cell_len(text))
-
-
-def _joined(parts: Sequence[str]) -> str:
-    return "".join(f"; {part}" for part in parts)
