@@ -43,20 +43,16 @@ class Doing:
     def act(self, route: Route, body: Mapping[str, object], access: Access) -> Reply:
         """Do it, and return the reply."""
         name, who = route.name, access.who
+        acts = {
+            "run": self._run,
+            "pause": self._pause,
+            "resume": self._resume,
+            "unlock": self._unlock,
+            "cancel": self._cancel,
+        }
         try:
-            match route.act:
-                case "run":
-                    return self._run(name, body, who)
-                case "pause":
-                    return self._pause(name, body, who)
-                case "resume":
-                    return self._resume(name, body, who)
-                case "unlock":
-                    return self._unlock(name, body, who)
-                case "cancel":
-                    return self._cancel(name, body, who)
-                case None:
-                    raise AssertionError("a POST has an act")
+            assert route.act is not None, "a POST has an act"
+            return acts[route.act](name, body, who)
         except _Refused as refused:
             return refused.reply
         except UnknownJob as error:

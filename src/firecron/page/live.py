@@ -238,10 +238,7 @@ class Live:
             was_read = False
             message = f"The page could not be kept live: {described(error)}"
             self._events.emit("page.failed", "firecron", logging.ERROR, message, error)
-        self._plan(began, was_read=was_read)
-
-    def _plan(self, began: float, *, was_read: bool) -> None:
-        """Plan the next look, unless a change has come meanwhile."""
+        # The next look is planned, unless a change has come meanwhile.
         now = self._timing.mono()
         with self._changed:
             # Where there are so many jobs that a look takes long, it is not all that this process does.

@@ -114,11 +114,6 @@ class Visitor:
         return self.request
 
 
-def visitor_of(request: Request) -> Visitor:
-    """Return the request as `access` gets it."""
-    return Visitor(request.method, request.path, request.headers, request.original)
-
-
 @dataclass(frozen=True, slots=True)
 class Access:
     """What a visitor of the page may do: look, and with `can_act` also run, pause, resume, unlock and cancel.
