@@ -292,7 +292,7 @@ EQUIVALENT: dict[str, str] = {
     "tokens.RefreshingTokens._refresh: life = 0.0 -> nothing": (
         "Where there is no token, nothing asks how long it lives."
     ),
-    "doors: _FEW = 8 -> _FEW = 9": ("How many requests are received at the same time is not promised."),
+    "web: _FEW = 8 -> _FEW = 9": ("How many requests are received at the same time is not promised."),
     'lanes.Lanes._stand_in_line: line.sort(key=lambda one: one.wanted.due or "") -> line.sort(key=lambda one: '
     "one.wanted.due)": ("Whoever stands in line has a tick."),
     "lanes.Lanes._settle: if lane.look is None or lane.current is not None or lane.is_full: -> if "

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Annotated, cast
 
 import typer
-from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from firecron.cli.options import Json, OnlyAppPath, load
-from firecron.cli.output import Exit, Failure, Output, answering, silence_log
+from firecron.cli.output import Exit, Failure, answering, silence_log
 from firecron.ops.doctor import examine
 from firecron.ops.findings import Finding, Kind, Level, worst
 from firecron.settings import load as load_settings
@@ -57,13 +56,10 @@ def doctor(app: OnlyAppPath = None, as_json: Json = False) -> None:
         loaded = None if app is None else load(app)
         found = list(examine() if loaded is None else examine(crons=loaded.crons, unclaimed=loaded.unclaimed))
         code = _CODES[worst(found)]
-        output.give({"code": int(code), "findings": [asdict(finding) for finding in found]}, _shown(output, found))
+        # On a terminal a table, and a line each elsewhere.
+        shown = _table(found) if output.out.is_terminal else Text("\n").join(map(_line, found))
+        output.give({"code": int(code), "findings": [asdict(finding) for finding in found]}, shown)
         raise SystemExit(code)
-
-
-def _shown(output: Output, found: list[Finding]) -> RenderableType:
-    """Return the findings as a table on a terminal, and as one line each elsewhere."""
-    return _table(found) if output.out.is_terminal else Text("\n").join(_line(finding) for finding in found)
 
 
 def _line(finding: Finding) -> Text:

@@ -26,7 +26,6 @@ from firecron.cron.words import in_words
 from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions
 from firecron.leaders.leader import LeaderOptions
-from firecron.scheduler.startup import Verdict
 
 # --- jobs
 
@@ -41,18 +40,16 @@ def jobs(app: AppPath, number: NumberForEach = 1, as_json: Json = False) -> None
     """
     with answering(as_json=as_json) as output:
         loaded = load(app)
-        crons = loaded.crons
-        verdict = crons.verdict
         now = datetime.now(UTC)
-        found = {job.name: ticks_after(job.options.schedule, now, number) for job in crons.registry.jobs()}
-        output.give(_jobs_value(loaded, verdict, found), _jobs_shown(loaded, verdict, found))
+        found = {job.name: ticks_after(job.options.schedule, now, number) for job in loaded.crons.registry.jobs()}
+        output.give(_jobs_value(loaded, found), _jobs_shown(loaded, found))
 
 
-def _jobs_value(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -> object:
+def _jobs_value(loaded: Loaded, found: dict[str, list[datetime]]) -> object:
     crons = loaded.crons
     return {
-        "ticksHere": verdict.may_tick,
-        "why": verdict.why,
+        "ticksHere": crons.verdict.may_tick,
+        "why": crons.verdict.why,
         "roles": list(crons.settings.roles),
         "jobs": [
             {
@@ -81,8 +78,8 @@ def _jobs_value(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime
     }
 
 
-def _jobs_shown(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -> Text:
-    crons = loaded.crons
+def _jobs_shown(loaded: Loaded, found: dict[str, list[datetime]]) -> Text:
+    crons, verdict = loaded.crons, loaded.crons.verdict
     head, color = ("Jobs tick", "green") if verdict.may_tick else ("Jobs don't tick", "yellow")
     lines = [Text(f"{head} in a server with this environment: {verdict.why}", color)]
     for job in crons.registry.jobs():

@@ -91,7 +91,14 @@ class LocksView:
         return Text("\n").join(shown(view, seen.now) for view in sorted(seen.views, key=rank))
 
     def lines(self, last: SeenAll | None, seen: SeenAll) -> list[Text]:
-        return _news(last, seen) if last is not None or seen.views else [self._nothing]
+        if last is None and not seen.views:
+            return [self._nothing]
+        before = {view.name: view for view in last.views} if last is not None else {}
+        after = {view.name: view for view in seen.views}
+        changed = [_line(view, seen.now) for name, view in after.items() if before.get(name) != view]
+        gone = [Text(f"{name}: its node is gone, so it is free") for name in before if name not in after]
+        at = f"{datetime.now().astimezone():%H:%M:%S} "
+        return [Text(at).append(line) for line in (*changed, *gone)]
 
     def value(self, seen: SeenAll) -> object:
         return {"locks": [view.to_json() for view in seen.views]}
@@ -108,15 +115,6 @@ def _block(view: LockView, now: int) -> Text:
 
 def _line(view: LockView, now: int) -> Text:
     return Text(f"{view.name}: ").append(Text("; ").join(lock_lines(view, now)))
-
-
-def _news(last: SeenAll | None, found: SeenAll) -> list[Text]:
-    before = {view.name: view for view in last.views} if last is not None else {}
-    after = {view.name: view for view in found.views}
-    changed = [_line(view, found.now) for name, view in after.items() if before.get(name) != view]
-    gone = [Text(f"{name}: its node is gone, so it is free") for name in before if name not in after]
-    at = f"{datetime.now().astimezone():%H:%M:%S} "
-    return [Text(at).append(line) for line in (*changed, *gone)]
 
 
 # --- a lock is changed by hand

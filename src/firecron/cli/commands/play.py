@@ -67,45 +67,33 @@ def emulator(
     it.
     """
     with answering():
-        if command:
-            raise SystemExit(_serve_command(command, host, port or 0, rules, imported, export, project))
-        from rtdb_emulator.cli import main
+        if not command:
+            from rtdb_emulator.cli import main
 
-        files = (("--rules", rules), ("--import", imported), ("--export-on-exit", export))
-        options = [part for option, file in files if file is not None for part in (option, str(file))]
-        options += [] if port is None else ["--port", str(port)]
-        raise SystemExit(main(["--host", host, "--project", project, *options], name="firecron"))
+            files = (("--rules", rules), ("--import", imported), ("--export-on-exit", export))
+            options = [part for option, file in files if file is not None for part in (option, str(file))]
+            options += [] if port is None else ["--port", str(port)]
+            raise SystemExit(main(["--host", host, "--project", project, *options], name="firecron"))
+        # Signals come first: a signal may arrive at any time.
+        with Signals() as signals:
+            try:
+                from rtdb_emulator import Emulator
+                from rtdb_emulator.session import following, load, save
 
-
-def _serve_command(
-    command: list[str],
-    host: str,
-    port: int,
-    rules: Path | None,
-    imported: Path | None,
-    export: Path | None,
-    project: str,
-) -> int:
-    # Signals come first: a signal may arrive at any time.
-    with Signals() as signals:
-        try:
-            from rtdb_emulator import Emulator
-            from rtdb_emulator.session import following, load, save
-
-            made = Emulator(host, port, rules, project=project)
-            if imported is not None:
-                load(made, project, imported)
-            with made, following(made, rules):
-                code = _run(command, made.host, signals)
-            if export is not None:
-                save(made, project, export)
-        except ModuleNotFoundError as error:
-            raise _without_extra(error) from None
-        except OSError as error:
-            raise Failure(error.strerror or str(error), Exit.USAGE) from None
-        except (NotStarted, ValueError) as error:
-            raise Failure(str(error), Exit.USAGE) from None
-    return code
+                made = Emulator(host, port or 0, rules, project=project)
+                if imported is not None:
+                    load(made, project, imported)
+                with made, following(made, rules):
+                    code = _run(command, made.host, signals)
+                if export is not None:
+                    save(made, project, export)
+            except ModuleNotFoundError as error:
+                raise _without_extra(error) from None
+            except OSError as error:
+                raise Failure(error.strerror or str(error), Exit.USAGE) from None
+            except (NotStarted, ValueError) as error:
+                raise Failure(str(error), Exit.USAGE) from None
+        raise SystemExit(code)
 
 
 def _run(command: list[str], host: str, signals: Signals) -> int:

@@ -97,7 +97,9 @@ def run(
         if slot is not None and resume is not None:
             raise Failure("--slot claims a tick, and --resume runs one again: leave one of them out", Exit.USAGE)
         tick = None if slot is None else _tick(crons, job, slot, output)
-        again = None if resume is None else _resumed(resume)
+        again: datetime | str | None = resume
+        if resume is not None and "-manual-" not in resume:
+            again = _instant(resume, "--resume", "a tick or a key that `firecron runs` shows")
         check_why(why)
         act = threading.Thread(
             target=lambda: Operator(crons.locks).record("run", name, why), name="firecron-act", daemon=True
@@ -127,11 +129,6 @@ def _tick(crons: FireCron, job: Job, slot: str, output: Output) -> datetime:
             f"firecron: WARNING: {to_text(tick)} is not a tick of {job.name} {schedule}; the run claims it nevertheless"
         )
     return tick
-
-
-def _resumed(text: str) -> datetime | str:
-    """Return the tick that --resume names, or the key of a run by hand."""
-    return text if "-manual-" in text else _instant(text, "--resume", "a tick or a key that `firecron runs` shows")
 
 
 def _instant(text: str, option: str = "--slot", other: str = "now") -> datetime:

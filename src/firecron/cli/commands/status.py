@@ -77,7 +77,10 @@ def check(jobs: Jobs = None, expect: Expect = None, as_json: Json = False) -> No
             "status": report.status,
             "jobs": [{**verdict.to_json(), "warning": verdict.is_warning} for verdict in found],
         }
-        lines = [finding(verdict) for verdict in found]
+        lines = [
+            Text(f"{verdict.job}: ").append(verdict.word, _VERDICTS[verdict.word]).append(f": {verdict.why}")
+            for verdict in found
+        ]
         lines += [_nothing(service.settings, verdicts)] if report.status == "unknown" else []
         output.give(value, Text("\n").join(lines or [total(verdicts)]))
         if report.status != "ok":
@@ -209,11 +212,6 @@ def total(verdicts: Iterable[JobVerdict]) -> Text:
     counted: Counter[str] = Counter(live)
     of_all = ", ".join(f"{counted[word]} {word}" for word in _VERDICTS if counted[word])
     return Text(f"{len(live)} {'job' if len(live) == 1 else 'jobs'}{of_all and ': '}{of_all}", "dim")
-
-
-def finding(verdict: JobVerdict) -> Text:
-    """Return the line of a job that is not as it should be."""
-    return Text(f"{verdict.job}: ").append(verdict.word, _VERDICTS[verdict.word]).append(f": {verdict.why}")
 
 
 def _cells(row: Row, now: int) -> tuple[str, ...]:
