@@ -233,7 +233,6 @@ class AsgiApp:
 
 
 async def send_reply(reply: Reply, method: str, send: Send) -> None:
-    """Send a reply to a request of this method."""
     await send({"type": "http.response.start", "status": reply.status, "headers": encoded(all_headers(reply))})
     await send({"type": "http.response.body", "body": b"" if method == "HEAD" else reply.body})
 

@@ -59,7 +59,6 @@ class Failure(Exception):
 
 
 def code_of(error: FirecronError) -> Exit:
-    """Return the exit code for an error of the library."""
     match error:
         case NotAcquired():
             return OF_REFUSAL[error.refusal.reason]
@@ -161,7 +160,6 @@ def _is_logged(level: int) -> bool:
 
 
 def _handlers(logger: logging.Logger) -> Iterator[logging.Handler]:
-    """Return the handlers that get the lines of this logger."""
     found: logging.Logger | None = logger
     while found is not None:
         yield from found.handlers

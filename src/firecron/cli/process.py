@@ -392,7 +392,6 @@ class Command:
             raise CommandFailed(self.code)
 
     def run_as_job(self, run: Run) -> None:
-        """Run the command as a job's function."""
         self.run(
             lambda: run.lost,
             {

@@ -174,7 +174,6 @@ class Changes:
 
     @contextmanager
     def followed(self) -> Iterator[Changes]:
-        """Follow the nodes inside the block."""
         try:
             for follow in self._follows:
                 self._locks.streams.add(follow)

@@ -41,7 +41,6 @@ class Doing:
         self._code = code
 
     def act(self, route: Route, body: Mapping[str, object], access: Access) -> Reply:
-        """Do it, and return the reply."""
         name, who = route.name, access.who
         acts = {
             "run": self._run,
@@ -169,7 +168,6 @@ class _Refused(Exception):
 
 
 def _bad_body(message: str) -> _Refused:
-    """Return the refusal of a body that can't be meant."""
     return _Refused(400, "bad_request", message)
 
 

@@ -68,7 +68,6 @@ class Viewer:
     waiting: int = 0
 
     def took(self) -> None:
-        """Note that a message was taken."""
         self.waiting = max(0, self.waiting - 1)
 
 
@@ -104,7 +103,6 @@ class Live:
 
     @property
     def viewers(self) -> int:
-        """The number of viewers."""
         with self._changed:
             return len(self._viewers)
 

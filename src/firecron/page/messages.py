@@ -56,7 +56,6 @@ class Route:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods that the path takes."""
         return ("POST",) if self.kind == "act" else ("GET", "HEAD")
 
 
@@ -144,7 +143,6 @@ def compressed(reply: Reply, accepted: str) -> Reply:
 
 
 def as_json(status: int, body: object, headers: Mapping[str, str] | None = None) -> Reply:
-    """Return a response with this body."""
     encoded = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     return Reply(status, encoded, {"Content-Type": "application/json", **(headers or {})})
 

@@ -535,7 +535,6 @@ class Showing:
         self._read_only = read_only
 
     def show(self, route: Route, request: Request, access: Access, *, can_act: bool) -> Reply:
-        """Return the reply to a request that is allowed."""
         try:
             match route.kind:
                 case "file":

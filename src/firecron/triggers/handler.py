@@ -133,7 +133,6 @@ def of_refusal(refusal: Refusal, slot: str | None) -> Answer:
 
 
 def of_error(error: StoreError, job: str | None = None, slot: str | None = None) -> Answer:
-    """Return the response for an error of the database."""
     if isinstance(error, Unavailable):
         return answer(503, "unavailable", str(error), job=job, slot=slot, error=error)
     result = "denied" if isinstance(error, Denied) else "malformed" if isinstance(error, Malformed) else "error"

@@ -91,6 +91,11 @@ def execute(
         run = Command(command, signals, settings.margin / 2)
         reruns: list[int] = []
         code: int = Exit.FINE
+
+        def note(event: Event) -> None:
+            if event.slug in _BAD_ENDS and event.fields.get("trigger") == "rerun":
+                reruns.append(_code_of_end(run, is_stopped=event.slug == "run.interrupted"))
+
         try:
             run.check()
             if schedule is None:
@@ -101,7 +106,7 @@ def execute(
                 crons = FireCron(enabled=False)
                 crons.registry.add(_job(run, lock, schedule, ttl, hold_at_least, on_abandoned, grace))
                 tell_events(crons.events, output, _SAID_OTHERWISE)
-                crons.events.subscribe(lambda event: reruns.extend(_code_of_rerun(event, run)))
+                crons.events.subscribe(note)
                 refusal = _under_tick(crons, lock, run, grace, wait)
         except NotStarted as error:
             output.say(f"firecron: {error}")
@@ -117,13 +122,6 @@ def execute(
 
 def _code_of_end(command: Command, *, is_stopped: bool) -> int:
     return command.code or (128 + (command.signals.received or 0) if is_stopped else Exit.FAILED)
-
-
-def _code_of_rerun(event: Event, command: Command) -> list[int]:
-    """Return the exit code of a rerun, in a list, if the event reports a failed rerun. Otherwise the list is empty."""
-    if event.slug not in _BAD_ENDS or event.fields.get("trigger") != "rerun":
-        return []
-    return [_code_of_end(command, is_stopped=event.slug == "run.interrupted")]
 
 
 def _job(

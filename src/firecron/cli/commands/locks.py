@@ -202,7 +202,6 @@ def unlock(name: Name, why: Why = None, yes: Yes = False, as_json: Json = False)
 
 
 def _look(output: Output, name: str, why: str | None) -> tuple[Operator, Seen]:
-    """Return the operator, and the lock as it is now."""
     operator = Operator(_open(output, why))
     return operator, operator.look(name)
 

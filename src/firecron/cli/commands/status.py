@@ -238,7 +238,6 @@ def _ended(entry: Entry) -> int | None:
 
 
 def _block(row: Row, cells: Sequence[str], widths: Sequence[int], console: Console) -> Iterator[Text]:
-    """Yield the lines of one job."""
     if not cells[0]:
         yield Text(row.job, "bold")
     line = Text(_padded(cells[0], widths[0]), "bold")
