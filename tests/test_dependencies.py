@@ -23,17 +23,17 @@ EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 HOMES = {
     "cli": ("firecron.cli", "firecron.demo"),
     "emulator": ("rtdb_emulator",),
-    "flask": ("firecron.web.doors",),
+    "flask": ("firecron.web",),
     "otel": ("firecron.otel",),
     "page": ("firecron.cli.commands.page",),
     "sentry": ("firecron.sentry",),
 }
 # These are imported only in a program that has them: Django, a Starlette in which the page is mounted, pytest.
 WHERE_THEY_ARE = {
-    "firecron.cli.loading": {"django"},
+    "firecron.cli.options": {"django"},
     "firecron.management.commands.firecron": {"django"},
     "firecron.runs.body": {"django"},
-    "firecron.web.doors": {"starlette", "django"},
+    "firecron.web": {"starlette", "django"},
     "rtdb_emulator.pytest_plugin": {"pytest"},
 }
 # Several packages fill the namespace `google`.

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from firecron.triggers.access import OneOrMore, TriggerOptions
     from firecron.triggers.handler import Handler
     from firecron.triggers.verifier import Verifier
-    from firecron.web.doors import AsgiApp
+    from firecron.web import AsgiApp
 
 
 AppT = TypeVar("AppT")
@@ -358,7 +358,7 @@ class FireCron:
             health_email: With `audience` and `email`: the account of a monitoring service, or several, which may read
                 `GET /health`, and run nothing.
         """
-        from firecron.web.doors import AsgiApp
+        from firecron.web import AsgiApp
 
         handler = _handler(
             self,
@@ -377,7 +377,7 @@ class FireCron:
             name: The blueprint's name, if an application has two.
             options: As with `trigger_app`.
         """
-        from firecron.web.doors import make_blueprint
+        from firecron.web import make_blueprint
 
         return make_blueprint(_handler(self, **options), name, "serve")
 
@@ -387,7 +387,7 @@ class FireCron:
         Args:
             options: As with `trigger_app`.
         """
-        from firecron.web.doors import make_urls
+        from firecron.web import make_urls
 
         return make_urls(_handler(self, **options))
 
@@ -419,7 +419,7 @@ class FireCron:
             read_only: Whether nobody may do more than look.
             open_health: Whether `/health` is served to everybody.
         """
-        from firecron.web.doors import AsgiApp
+        from firecron.web import AsgiApp
 
         desk, live = _page(
             self,
@@ -442,7 +442,7 @@ class FireCron:
             name: The blueprint's name, if an application has two.
             options: As with `status_app`; `access` can't be async.
         """
-        from firecron.web.doors import make_blueprint
+        from firecron.web import make_blueprint
 
         desk, _ = _page(self, may_wait=False, **options)
         return make_blueprint(desk, name, "page")
@@ -453,7 +453,7 @@ class FireCron:
         Args:
             options: As with `status_app`; `access` can't be async.
         """
-        from firecron.web.doors import make_urls
+        from firecron.web import make_urls
 
         desk, _ = _page(self, may_wait=False, **options)
         return make_urls(desk)

@@ -9,7 +9,7 @@ import jsonschema
 from tests.cli.schemas import ERROR, Schema
 from typer.testing import CliRunner, Result
 
-from firecron.cli.root import app
+from firecron.cli.commands import app
 
 
 def call(*arguments: str) -> Result:

@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 from firecron.base.flag import Flag
-from firecron.cli.process.command import Command
-from firecron.cli.process.process_group import ProcessGroup
-from firecron.cli.process.signals import FORWARDED, STOPS, Signals
+from firecron.cli.process import FORWARDED, STOPS, Command, ProcessGroup, Signals
 from firecron.errors import Stopping
 
 ALL = (*FORWARDED, *STOPS)

@@ -10,7 +10,7 @@ from tests.cli.calls import call
 from typer.core import TyperGroup
 
 import firecron
-from firecron.cli.root import app
+from firecron.cli.commands import app
 from rtdb_emulator.pytest_plugin import Rtdb
 
 COMMANDS = sorted(cast(TyperGroup, typer.main.get_command(app)).commands)

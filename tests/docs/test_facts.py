@@ -27,7 +27,7 @@ from tests.docs.documents import (
 from typer.core import TyperGroup
 
 from firecron import Event, FireCron, Result, Run, Schedule, State, distributed_cron
-from firecron.cli.root import app
+from firecron.cli.commands import app
 from firecron.jobs.catalogue import changed, group_fields, probe
 from firecron.jobs.run import Trigger
 from firecron.lock.fields import PAUSE_FIELDS

@@ -79,7 +79,7 @@ EQUIVALENT: dict[str, str] = {
     'threads.Outstanding.add: with self.changed: -> with __import__("contextlib").nullcontext():': (
         "A set takes one more in one step."
     ),
-    "process_group.ProcessGroup.send: with suppress(ProcessLookupError, PermissionError): -> with "
+    "process.ProcessGroup.send: with suppress(ProcessLookupError, PermissionError): -> with "
     "suppress(PermissionError, ProcessLookupError):": "The order of the exceptions says nothing.",
     "runner.Runner.go_on: for _ in range(MOST_MISSED + MOST_CLAIMS + 1): -> for _ in range(MOST_MISSED + "
     "MOST_CLAIMS + 2):": "There can't be that many rounds.",
@@ -93,8 +93,8 @@ EQUIVALENT: dict[str, str] = {
     "-> nothing": "There can't be so many rounds that it is reached.",
     "execution._fence: return int(fence) if claimed.bid.request.fenced and fence is not None else None -> return "
     "int(fence) if claimed.bid.request.fenced else None": "A claim that asked for a fence has one.",
-    "signals.Signals._note: self.wake() -> nothing": "Python's own wake-up has ended the pause.",
-    "signals._those_there_are: return tuple(signal.Signals[name] for name in names if name in "
+    "process.Signals._note: self.wake() -> nothing": "Python's own wake-up has ended the pause.",
+    "process._those_there_are: return tuple(signal.Signals[name] for name in names if name in "
     "signal.Signals.__members__) -> return tuple(signal.Signals[name] for name in names if True)": (
         "Only Windows lacks one."
     ),
@@ -292,7 +292,7 @@ EQUIVALENT: dict[str, str] = {
     "tokens.RefreshingTokens._refresh: life = 0.0 -> nothing": (
         "Where there is no token, nothing asks how long it lives."
     ),
-    "doors: _FEW = 8 -> _FEW = 9": ("How many requests are received at the same time is not promised."),
+    "web: _FEW = 8 -> _FEW = 9": ("How many requests are received at the same time is not promised."),
     'lanes.Lanes._stand_in_line: line.sort(key=lambda one: one.wanted.due or "") -> line.sort(key=lambda one: '
     "one.wanted.due)": ("Whoever stands in line has a tick."),
     "lanes.Lanes._settle: if lane.look is None or lane.current is not None or lane.is_full: -> if "
@@ -349,7 +349,7 @@ EQUIVALENT: dict[str, str] = {
     'lease.Keeper.leases: with self._changed: -> with __import__("contextlib").nullcontext():': (
         "A list is copied in one step."
     ),
-    "command.Command.run: watch = threading.Thread( target=self._watch, args=(group, lost, told, ended), "
+    "process.Command.run: watch = threading.Thread( target=self._watch, args=(group, lost, told, ended), "
     'name="firecron-watch", daemon=True ) -> watch = threading.Thread( target=self._watch, args=(group, lost, '
     "told, ended), daemon=True )": ("A thread's name is for people."),
     "contender.Contender.close: pool.shutdown(wait=False) -> nothing": (
@@ -395,14 +395,14 @@ EQUIVALENT: dict[str, str] = {
     ),
     'threads.Workers.submit: thread = threading.Thread(target=self._run, name="firecron-worker", daemon=True) -> '
     "thread = threading.Thread(target=self._run, daemon=True)": ("A thread's name is for people."),
-    'process_group._not_started: why = "it is not executable" if isinstance(error, PermissionError) else '
+    'process._not_started: why = "it is not executable" if isinstance(error, PermissionError) else '
     'error.strerror or str(error) -> why = "it is not executable" if isinstance(error, PermissionError) else '
     "error.strerror": ("What the system refuses always has its words."),
-    "signals.Signals.__enter__: self._wakes_before = signal.set_wakeup_fd(self._writes.fileno(), "
+    "process.Signals.__enter__: self._wakes_before = signal.set_wakeup_fd(self._writes.fileno(), "
     "warn_on_full_buffer=False) -> self._wakes_before = signal.set_wakeup_fd(self._writes.fileno())": (
         "Nobody sends as many signals as fill it."
     ),
-    "signals.Signals.__enter__: self._wakes_before = signal.set_wakeup_fd(self._writes.fileno(), "
+    "process.Signals.__enter__: self._wakes_before = signal.set_wakeup_fd(self._writes.fileno(), "
     "warn_on_full_buffer=False) -> self._wakes_before = signal.set_wakeup_fd(self._writes.fileno(), "
     "warn_on_full_buffer=True)": ("Nobody sends as many signals as fill it."),
     "cloud_logging.CloudHandler._prepared: if request is not None: -> if True:": (

@@ -100,7 +100,7 @@ def test_what_is_known_is_not_tried_again(
 def test_a_test_that_comes_first_for_no_mutant_is_idle(tmp_path: Path) -> None:
     """One that has killed a mutant first, or reaches a line alone, guards something; so may one of the commands."""
     found = reach(kills=(0.1, [3]), alone=(0.1, [3, 4]), idles=(0.1, [3]), commands=(0.1, [3]))
-    found.lines["firecron/cli/root.py"] = {1: {"commands", "idles_elsewhere"}}
+    found.lines["firecron/cli/commands/__init__.py"] = {1: {"commands", "idles_elsewhere"}}
     file = "firecron/base/flag.py"
     assert idle(found, {"kills"}, {file}, {"cli"}) == ["idles"]
     assert idle(found, {"kills", "idles"}, {file}, {"cli"}) == []

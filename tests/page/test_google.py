@@ -23,8 +23,7 @@ from firecron.page.apps import make_page
 from firecron.page.messages import Access
 from firecron.triggers.access import OidcVerifier
 from firecron.triggers.verifier import Denial
-from firecron.web.doors import AsgiApp
-from firecron.web.messages import Headers, Request
+from firecron.web import AsgiApp, Headers, Request
 from rtdb_emulator.pytest_plugin import Rtdb
 
 AUDIENCE = "/projects/1234/locations/europe-west1/services/shop"

@@ -15,9 +15,8 @@ from typer.testing import CliRunner, Result
 
 from firecron.base.flag import Flag
 from firecron.base.instants import to_milliseconds, to_text
-from firecron.cli.process.command import Command
-from firecron.cli.process.signals import Signals
-from firecron.cli.root import app
+from firecron.cli.commands import app
+from firecron.cli.process import Command, Signals
 from rtdb_emulator.pytest_plugin import Rtdb
 
 YEARLY = "0 0 1 1 *"

@@ -14,7 +14,7 @@ from tests.conftest import BOUND, Start
 from typer.testing import CliRunner, Result
 
 from firecron.base.instants import to_milliseconds, to_text
-from firecron.cli.root import app
+from firecron.cli.commands import app
 from firecron.ops.views import claimed_user
 from rtdb_emulator.pytest_plugin import Rtdb
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import heapq
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from itertools import count
 from typing import Protocol
 
 from tests.simulation.tasks import LOOK, TaskCondition, TaskLock, current_task
 
 from firecron.base.clocks import Deadline, TimedLock
-from firecron.base.instants import to_milliseconds, to_text
+from firecron.base.instants import Duration, to_milliseconds, to_text
 from firecron.testing import FakeTiming, MemoryStore
 
 NINE = "2026-11-18T09:00:00Z"
@@ -70,7 +71,8 @@ class World(FakeTiming):
         """Let time pass until so many seconds after nine."""
         self.advance(seconds - self.mono() / 1000)
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, seconds: Duration) -> None:
+        assert not isinstance(seconds, timedelta), "worlds count in seconds"
         task = current_task()
         if task is not None:
             task.pause(max(seconds, 0.0))

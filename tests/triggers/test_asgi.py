@@ -13,7 +13,7 @@ from tests.triggers.triggering import HEADER, NINE, TEN, Fleet, Gate, Instance, 
 
 from firecron import ConfigurationError, FireCron, Run, distributed_cron
 from firecron.base.tracing import Trace, current_trace
-from firecron.web.doors import AsgiApp, Message, path_below
+from firecron.web import AsgiApp, Message, path_below
 from rtdb_emulator.pytest_plugin import Rtdb
 
 

@@ -21,8 +21,7 @@ from firecron.testing import FakeTiming, MemoryStore
 from firecron.testing.rehearsal import Inline
 from firecron.triggers.access import Access, CloudRunIam
 from firecron.triggers.handler import Handler
-from firecron.web.doors import AsgiApp
-from firecron.web.messages import Reply, Request, Work
+from firecron.web import AsgiApp, Reply, Request, Work
 
 
 class Bench:

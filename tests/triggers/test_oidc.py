@@ -15,7 +15,7 @@ from tests.triggers.triggering import AUDIENCE, EMAIL, SHELLS, Fleet, Google, In
 
 from firecron.base.events import Events
 from firecron.testing import FakeTiming
-from firecron.triggers.access import Certificates, OidcVerifier, choose_verifier
+from firecron.triggers.access import Certificates, OidcVerifier, choose_access
 from rtdb_emulator.pytest_plugin import Rtdb
 
 FRESH = {"Cache-Control": "public, max-age=19800, must-revalidate, no-transform"}
@@ -87,7 +87,7 @@ TOKENS: dict[str, tuple[Callable[[Google], str], int | None, str]] = {
 def test_what_an_application_names_decides(world: tuple[Google, OidcVerifier]) -> None:
     """The audience and the address that `trigger_app` was given are those that a token must be for and of."""
     google, other = world
-    verifier = choose_verifier(Events(), AUDIENCE, EMAIL, False, None)
+    verifier = choose_access(Events(), audience=AUDIENCE, email=EMAIL).all
     assert isinstance(verifier, OidcVerifier)
     verifier.tokens.certificates = other.tokens.certificates
     assert verifier.check(f"Bearer {google.token()}") is None

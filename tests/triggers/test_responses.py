@@ -19,7 +19,7 @@ from firecron.jobs.run import Outcome
 from firecron.lock.record import parse
 from firecron.lock.refusal import Refusal
 from firecron.testing import FakeTiming, MemoryStore
-from firecron.triggers.access import CloudRunIam, OidcVerifier, choose_verifier
+from firecron.triggers.access import CloudRunIam, OidcVerifier, choose_access
 from firecron.triggers.handler import (
     Past,
     find_past,
@@ -251,8 +251,8 @@ def test_who_may_trigger_must_be_said(wishes: dict[str, Any], complaint: str, ma
 def test_several_audiences_and_addresses_may_be_named() -> None:
     """One text or several do, for both."""
     events = Events()
-    assert isinstance(choose_verifier(events, AUDIENCE, EMAIL, False, None), OidcVerifier)
-    assert isinstance(choose_verifier(events, [AUDIENCE, "b"], (EMAIL, "b@c"), False, None), OidcVerifier)
+    assert isinstance(choose_access(events, audience=AUDIENCE, email=EMAIL).all, OidcVerifier)
+    assert isinstance(choose_access(events, audience=[AUDIENCE, "b"], email=(EMAIL, "b@c")).all, OidcVerifier)
 
 
 @pytest.mark.parametrize(("service", "levels"), [("", [logging.WARNING]), ("api", [])])

@@ -18,10 +18,10 @@ def main(arguments: Sequence[str] | None = None, name: str | None = None) -> Non
     `arguments` and the `name` of the program are those of this process unless given.
     """
     try:
-        from firecron.cli.root import run
+        from firecron.cli.commands import app
     except ModuleNotFoundError as error:
         if error.name not in _EXTRA:
             raise
         sys.stderr.write(f"firecron: {error.name} is not installed: pip install 'firecron[cli]'\n")
         raise SystemExit(2) from None
-    raise SystemExit(run(arguments, name))
+    app(arguments, name)

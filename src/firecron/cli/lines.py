@@ -269,7 +269,6 @@ def bar(part: int, whole: int, width: int, has_blocks: bool = True) -> str:
 
 
 def _finished(line: Text, run: Entry, width: int | None) -> Text:
-    """Return the line with its owner and its notes."""
     notes = list(_notes(run))
     # A tick that did not run has no owner: the instance that recorded it is named as such.
     owner = f"(recorded by {run.owner})" if run.recorded_by is not None and run.owner else run.owner

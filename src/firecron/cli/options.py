@@ -1,29 +1,45 @@
-"""What several commands take and understand: options, names, schedules and the end of a pause.
+"""What several commands take and understand: options, names, applications, schedules and the end of a pause.
 
-Nothing is asked of the database, except by `check_known`.
+Nothing is asked of the database, except by `check_known`. An application is loaded from the `module:object` that names
+its FireCron. The current folder is importable, as it is for `python -m`. Where `DJANGO_SETTINGS_MODULE` names a Django
+project, it is set up first, because its jobs need its models. Standard output belongs to the command, so what the
+module prints during its import goes to standard error. Nothing is started.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import os
 import re
-from collections.abc import Iterable
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from difflib import get_close_matches
-from typing import Annotated, TypeAlias
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo
 
 import typer
 
+from firecron.app import FireCron
 from firecron.base.instants import to_datetime, to_text
 from firecron.base.texts import plain
 from firecron.cli.output import Exit, Failure
 from firecron.cron.schedule import DEFAULT_ZONE, Schedule
-from firecron.errors import Denied
+from firecron.errors import ConfigurationError, Denied
+from firecron.jobs.decorator import Unclaimed, unclaimed
 from firecron.lock.trail import LONGEST_WHY
 from firecron.ops.findings import database_in_words
 from firecron.ops.operator import Operator
 from firecron.rtdb.target import find_target
 from firecron.settings import Settings
+
+T = TypeVar("T")
 
 # --- options and arguments
 
@@ -49,6 +65,10 @@ Watch: TypeAlias = Annotated[bool, typer.Option("--watch", "-w", help="Keep show
 Interval: TypeAlias = Annotated[
     float, typer.Option("--interval", min=0.1, max=3600, help="With --watch: seconds between two looks.")
 ]
+HeldExitCode: TypeAlias = Annotated[
+    int, typer.Option("--held-exit-code", min=0, max=255, help="Exit code to use instead of 75.")
+]
+Host: TypeAlias = Annotated[str, typer.Option("--host", help="Address to listen on.")]
 Every: TypeAlias = Annotated[
     float | None,
     typer.Option("--every", metavar="SECONDS", help="Instead of a cron line: the seconds from one tick to the next."),
@@ -74,18 +94,14 @@ def database_of(settings: Settings) -> str:
     return f"{found}, below {settings.prefix}/" if settings.prefix else found
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return `; did you mean a or b?`, or an empty text if none of the names is close."""
-    close = get_close_matches(name, [other for other in names if other != name])
-    return f"; did you mean {' or '.join(close)}?" if close else ""
-
-
 def no_such(what: str, name: str, names: Iterable[str]) -> Failure:
     """Return what ends a command about a name that isn't among these. The names that are close to it are suggested.
 
     `what` says what is missing, and where.
     """
-    return Failure(f"there is no {what.format(plain(name))}{did_you_mean(name, names)}", Exit.USAGE)
+    close = get_close_matches(name, names)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    return Failure(f"there is no {what.format(plain(name))}{hint}", Exit.USAGE)
 
 
 def check_known(operator: Operator, name: str, remedy: str = "") -> None:
@@ -100,6 +116,96 @@ def check_known(operator: Operator, name: str, remedy: str = "") -> None:
     if name not in names:
         where = f"lock or job {{}} in {database_of(operator.settings)}"
         raise no_such(f"{where} (a lock that remembers nothing has no node while it is free){remedy}", name, names)
+
+
+# --- an application
+
+_DJANGO_SETTINGS = "DJANGO_SETTINGS_MODULE"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """An application, and the jobs that it declares but doesn't give to a FireCron."""
+
+    crons: FireCron
+    unclaimed: Sequence[Unclaimed] = ()
+
+
+def load(target: str) -> Loaded:
+    """Return the FireCron that `target` names, or a new FireCron of the object that it names.
+
+    Unclaimed jobs are listed only if `target` is a FireCron. A program that makes no FireCron has forgotten no job.
+    Raises Failure if `target` can't be imported, or has no jobs.
+    """
+    module_name, _, path = target.partition(":")
+    found: object = _import(module_name, target)
+    for part in path.split(".") if path else ():
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise Failure(f"there is no {path!r} in {module_name}{_hint(module_name)}", Exit.USAGE) from None
+    if isinstance(found, FireCron):
+        return Loaded(found, unclaimed())
+    crons = FireCron(found)
+    if not crons.registry.jobs() and not crons.engine.leaders.all():
+        raise Failure(
+            f"{target} has no jobs: it is {_kind(found)}, and nothing in it is decorated with "
+            f"distributed_cron or leader{_hint(module_name)}",
+            Exit.USAGE,
+        )
+    return Loaded(crons)
+
+
+def _import(name: str, target: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise Failure(f"{target!r} is not a module:object: write, for example, myservice.main:crons", Exit.USAGE)
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    settings = os.environ.get(_DJANGO_SETTINGS)
+    if settings and importlib.util.find_spec("django") is not None:
+        _loading(f"the Django project of {_DJANGO_SETTINGS}={settings}", _set_up_django)
+    try:
+        return _loading(name, lambda: importlib.import_module(name))
+    except ModuleNotFoundError as error:
+        # A file's name, as it is given to python itself.
+        module = f": write {target.replace('.py', '', 1)}" if name.endswith(".py") else ""
+        message = f"there is no module {error.name!r} in {folder} or on Python's path{module}"
+        raise Failure(message, Exit.USAGE) from None
+
+
+def _loading(name: str, load: Callable[[], T]) -> T:
+    """Return what `load` returns. Raise Failure for what it raises, but ModuleNotFoundError for the module `name`."""
+    try:
+        with redirect_stdout(sys.stderr):
+            return load()
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+            raise
+        code = Exit.USAGE if isinstance(error, ConfigurationError) else Exit.FAILED
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        said = f"{type(error).__name__}: {error} ({last.filename}, line {last.lineno})"
+        raise Failure(f"{name} can't be imported: {said}", code) from error
+
+
+def _set_up_django() -> None:
+    """Set Django up as its servers and commands do, unless one of them has."""
+    import django
+    from django.apps import apps
+
+    if not apps.ready:
+        django.setup()
+
+
+def _hint(module_name: str) -> str:
+    names = [name for name, value in vars(sys.modules[module_name]).items() if isinstance(value, FireCron)]
+    return f"; did you mean {' or '.join(f'{module_name}:{name}' for name in names)}?" if names else ""
+
+
+def _kind(found: object) -> str:
+    if isinstance(found, type | ModuleType):
+        return f"the {'class' if isinstance(found, type) else 'module'} {found.__name__}"
+    return f"a {type(found).__name__}"
 
 
 # --- a schedule: a cron line with its time zone, or `--every` with `--starting`

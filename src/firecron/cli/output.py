@@ -59,7 +59,6 @@ class Failure(Exception):
 
 
 def code_of(error: FirecronError) -> Exit:
-    """Return the exit code for an error of the library."""
     match error:
         case NotAcquired():
             return OF_REFUSAL[error.refusal.reason]
@@ -102,22 +101,20 @@ class Output:
 
     def say(self, message: str) -> None:
         """Print a remark for people on standard error. It is never part of the result."""
-        self._complain(message)
+        self.err.print(message, soft_wrap=not self.err.is_terminal)
 
     def fail(self, message: str, code: Exit) -> None:
         if self.as_json:
             sys.stdout.write(json.dumps({"error": message, "code": int(code)}, ensure_ascii=False) + "\n")
-        self._complain(f"firecron: {message}")
-
-    def _complain(self, message: str) -> None:
-        self.err.print(message, soft_wrap=not self.err.is_terminal)
+        self.say(f"firecron: {message}")
 
 
 @contextmanager
-def answering(output: Output) -> Iterator[None]:
-    """Turn an error that the command raises into a printed failure and an exit code."""
+def answering(*, as_json: bool = False) -> Iterator[Output]:
+    """Yield the output of a command. Turn an error that it raises into a printed failure and an exit code."""
+    output = Output(as_json=as_json)
     try:
-        yield
+        yield output
     except Failure as failure:
         output.fail(str(failure), failure.code)
         raise SystemExit(failure.code) from None
@@ -163,7 +160,6 @@ def _is_logged(level: int) -> bool:
 
 
 def _handlers(logger: logging.Logger) -> Iterator[logging.Handler]:
-    """Return the handlers that get the lines of this logger."""
     found: logging.Logger | None = logger
     while found is not None:
         yield from found.handlers

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol, TypeVar
 
 from rich.live import Live
@@ -83,46 +83,32 @@ def watch(
 
     `pause` returns after the interval, or at a change. `is_told` returns whether changes are reported now.
     """
-    try:
-        with _ended_by_sigterm(), _screen(output) as screen:
-            _follow(output, view, interval, pause, is_told, screen)
-    except KeyboardInterrupt:
-        return
-
-
-def _follow(
-    output: Output,
-    view: View[T],
-    interval: float,
-    pause: Callable[[float], None],
-    is_told: Callable[[], bool],
-    screen: Live | None,
-) -> None:
     last: T | None = None
     failures = 0
-    while True:
-        try:
-            found = view.look()
-        except StoreError as error:
-            if last is None:
-                raise
-            failures += 1
-            delay = heeding(min(interval * 2**failures, max(interval, _LONGEST_PAUSE)), error)
+    with suppress(KeyboardInterrupt), _ended_by_sigterm(), _screen(output) as screen:
+        while True:
+            try:
+                found = view.look()
+            except StoreError as error:
+                if last is None:
+                    raise
+                failures += 1
+                delay = heeding(min(interval * 2**failures, max(interval, _LONGEST_PAUSE)), error)
+                if screen is not None:
+                    trouble = f"{error}\nThe last known state is below; the next try is in {delay:g} s."
+                    _draw(screen, Text(trouble, "bold red"), view.show(last), view.is_newest_last)
+                elif failures == 1:
+                    output.fail(str(error), code_of(error))
+                pause(delay)
+                continue
             if screen is not None:
-                trouble = Text(f"{error}\nThe last known state is below; the next try is in {delay:g} s.", "bold red")
-                _draw(screen, trouble, view.show(last), view.is_newest_last)
-            elif failures == 1:
-                output.fail(str(error), code_of(error))
-            pause(delay)
-            continue
-        if screen is not None:
-            often = "at each change" if is_told() else f"every {interval:g} s"
-            head = Text(f"{often}; press Ctrl-C to end", "dim")
-            _draw(screen, head, view.show(found), view.is_newest_last)
-        elif last is None or failures or view.essence(found) != view.essence(last):
-            _tell_change(output, view, last, found, was_away=failures > 0)
-        last, failures = found, 0
-        pause(interval)
+                often = "at each change" if is_told() else f"every {interval:g} s"
+                head = Text(f"{often}; press Ctrl-C to end", "dim")
+                _draw(screen, head, view.show(found), view.is_newest_last)
+            elif last is None or failures or view.essence(found) != view.essence(last):
+                _tell_change(output, view, last, found, was_away=failures > 0)
+            last, failures = found, 0
+            pause(interval)
 
 
 def _tell_change(output: Output, view: View[T], last: T | None, found: T, *, was_away: bool) -> None:
@@ -188,7 +174,6 @@ class Changes:
 
     @contextmanager
     def followed(self) -> Iterator[Changes]:
-        """Follow the nodes inside the block."""
         try:
             for follow in self._follows:
                 self._locks.streams.add(follow)

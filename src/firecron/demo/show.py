@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from typing import TypeAlias
 
 from rich.console import Console
 from rich.table import Table
@@ -28,9 +29,12 @@ from rtdb_emulator import Emulator
 NAMESPACE = "firecron-demo"
 INSTANCES = ("api-1", "api-2", "api-3")
 COLOURS = dict(zip(INSTANCES, ("cyan", "magenta", "yellow"), strict=True))
-TICKS = 9
 LONGEST = 55.0
 _LOST = {"held", "slot_done"}
+
+Processes: TypeAlias = dict[str, subprocess.Popen[str]]
+# Each line is an event of the instance of that name.
+Lines: TypeAlias = queue.Queue[tuple[str, dict[str, object]]]
 
 
 @dataclass
@@ -62,7 +66,7 @@ class Count:
         return self.slots > 0 and self.duplicates == self.missed == 0 and self.takeover is not None
 
 
-def run(ticks: int = TICKS, *, as_json: bool = False) -> int:
+def run(ticks: int, *, as_json: bool = False) -> int:
     """Play the demonstration; return its exit code: 0 if each slot ran once, and the killed run was taken over.
 
     `ticks` is the number of ticks to play. With `as_json`, standard output has only the count, as JSON.
@@ -81,9 +85,7 @@ def run(ticks: int = TICKS, *, as_json: bool = False) -> int:
 
 
 @contextmanager
-def instances(
-    emulator: Emulator,
-) -> Iterator[tuple[dict[str, subprocess.Popen[str]], queue.Queue[tuple[str, dict[str, object]]]]]:
+def instances(emulator: Emulator) -> Iterator[tuple[Processes, Lines]]:
     """Start the instances; yield their processes by name, and the queue of their events."""
     environment = {
         **os.environ,
@@ -94,8 +96,8 @@ def instances(
         "RUNTIME_INSTANCE": "production",
         "K_REVISION": "demo-00001-abc",
     }
-    lines: queue.Queue[tuple[str, dict[str, object]]] = queue.Queue()
-    processes = {}
+    lines: Lines = queue.Queue()
+    processes: Processes = {}
     try:
         for name in INSTANCES:
             command = [sys.executable, "-m", "firecron.demo.instance", name]
@@ -123,13 +125,10 @@ class Show:
         self._wanted = ticks
         self._ticks: dict[str, Tick] = {}
         self._alive = set(INSTANCES)
-        self.killed: tuple[str, str] | None = None
         self.taken_over_after: float | None = None
         self._killed_at = 0.0
 
-    def play(
-        self, processes: dict[str, subprocess.Popen[str]], lines: queue.Queue[tuple[str, dict[str, object]]]
-    ) -> None:
+    def play(self, processes: Processes, lines: Lines) -> None:
         ends = time.monotonic() + LONGEST
         over = 0
         while over < self._wanted and (left := ends - time.monotonic()) > 0:
@@ -139,7 +138,7 @@ class Show:
                 return  # it has lasted long enough
             self._hear(name, event)
             over = sum(tick.is_over for tick in self._ticks.values())
-            if self.killed is None and event["slug"] == "run.started" and over >= self._wanted // 2:
+            if not self._killed_at and event["slug"] == "run.started" and over >= self._wanted // 2:
                 processes[name].kill()
                 self._note_kill(name, str(event["slot"]))
 
@@ -152,7 +151,9 @@ class Show:
             case "run.started":
                 tick.winner, tick.attempt = name, int(str(event["attempt"]))
                 if tick.attempt > 1:
-                    self._note_takeover(name, tick)
+                    self.taken_over_after = round(time.monotonic() - self._killed_at, 3)
+                    text = f"↻ {name} takes the run over {self.taken_over_after:.1f} s later: the lock has expired"
+                    self._console.print(f"  {_clock(tick.slot)}   [bold green]{text}[/]")
             case "lock.refused" if event.get("reason") in _LOST and name != tick.winner:
                 tick.losers.add(name)
             case "run.succeeded":
@@ -173,14 +174,8 @@ class Show:
 
     def _note_kill(self, name: str, slot: str) -> None:
         self._killed_at = time.monotonic()
-        self.killed = (name, slot)
         self._alive.discard(name)
         self._console.print(f"  {_clock(slot)}   [bold red]✗ {name} is killed during its run[/]")
-
-    def _note_takeover(self, name: str, tick: Tick) -> None:
-        self.taken_over_after = round(time.monotonic() - self._killed_at, 3)
-        text = f"↻ {name} takes the run over {self.taken_over_after:.1f} s later: the lock has expired"
-        self._console.print(f"  {_clock(tick.slot)}   [bold green]{text}[/]")
 
 
 def summarise(console: Console, emulator: Emulator, show: Show) -> Count:
@@ -219,7 +214,7 @@ def _clock(slot: str) -> str:
     return f"{datetime.fromisoformat(slot):%H:%M:%S}"
 
 
-def _listen(name: str, process: subprocess.Popen[str], lines: queue.Queue[tuple[str, dict[str, object]]]) -> None:
+def _listen(name: str, process: subprocess.Popen[str], lines: Lines) -> None:
     assert process.stdout is not None
     for line in process.stdout:
         lines.put((name, json.loads(line)))

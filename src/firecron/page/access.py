@@ -23,10 +23,10 @@ from typing import Literal, Protocol, TypeAlias, TypedDict
 
 from firecron.base.events import Events
 from firecron.errors import ConfigurationError
-from firecron.page.messages import Access, Visitor, is_encrypted, visitor_of
+from firecron.page.messages import Access, Visitor, is_encrypted
 from firecron.triggers.access import TIMEOUT, OidcVerifier, OneOrMore, Tokens, make_oidc, texts
 from firecron.triggers.verifier import Denial
-from firecron.web.messages import Request
+from firecron.web import Request
 
 Admission: TypeAlias = Access | Denial
 AccessFunction: TypeAlias = Callable[[Visitor], Access | Awaitable[Access | None] | None]
@@ -73,7 +73,7 @@ class OwnGate:
         self._may_wait = may_wait
 
     def check(self, request: Request) -> Admission | Awaitable[Admission]:
-        found = self._access(visitor_of(request))
+        found = self._access(Visitor(request.method, request.path, request.headers, request.original))
         if not isinstance(found, Awaitable):
             return _admitted(found)
         if self._may_wait:

@@ -27,7 +27,7 @@ from firecron.ops.board import Board
 from firecron.ops.operator import Operator, Seen
 from firecron.page.messages import Access, Route, as_json, problem
 from firecron.page.reads import Code, Details, store_problem
-from firecron.web.messages import Reply
+from firecron.web import Reply
 
 
 class Doing:
@@ -41,22 +41,17 @@ class Doing:
         self._code = code
 
     def act(self, route: Route, body: Mapping[str, object], access: Access) -> Reply:
-        """Do it, and return the reply."""
         name, who = route.name, access.who
+        acts = {
+            "run": self._run,
+            "pause": self._pause,
+            "resume": self._resume,
+            "unlock": self._unlock,
+            "cancel": self._cancel,
+        }
         try:
-            match route.act:
-                case "run":
-                    return self._run(name, body, who)
-                case "pause":
-                    return self._pause(name, body, who)
-                case "resume":
-                    return self._resume(name, body, who)
-                case "unlock":
-                    return self._unlock(name, body, who)
-                case "cancel":
-                    return self._cancel(name, body, who)
-                case None:
-                    raise AssertionError("a POST has an act")
+            assert route.act is not None, "a POST has an act"
+            return acts[route.act](name, body, who)
         except _Refused as refused:
             return refused.reply
         except UnknownJob as error:
@@ -173,7 +168,6 @@ class _Refused(Exception):
 
 
 def _bad_body(message: str) -> _Refused:
-    """Return the refusal of a body that can't be meant."""
     return _Refused(400, "bad_request", message)
 
 

@@ -32,7 +32,7 @@ from firecron.page.messages import (
 )
 from firecron.page.reads import Showing
 from firecron.triggers.verifier import Denial
-from firecron.web.messages import MOST_BODY, Received, Reply, Request, Work
+from firecron.web import MOST_BODY, Received, Reply, Request, Work
 
 _WORDS = {401: "unauthorized", 403: "forbidden", 503: "unavailable"}
 

@@ -41,7 +41,7 @@ from firecron.lock.waiting import Begin, on_thread
 from firecron.ops.board import Board
 from firecron.page.messages import HEADERS, problem, secured
 from firecron.page.reads import Json, jobs_json
-from firecron.web.doors import Receive, Send, encoded, send_reply
+from firecron.web import Receive, Send, encoded, send_reply
 
 # --- one look for all viewers
 
@@ -68,7 +68,6 @@ class Viewer:
     waiting: int = 0
 
     def took(self) -> None:
-        """Note that a message was taken."""
         self.waiting = max(0, self.waiting - 1)
 
 
@@ -104,7 +103,6 @@ class Live:
 
     @property
     def viewers(self) -> int:
-        """The number of viewers."""
         with self._changed:
             return len(self._viewers)
 
@@ -238,10 +236,7 @@ class Live:
             was_read = False
             message = f"The page could not be kept live: {described(error)}"
             self._events.emit("page.failed", "firecron", logging.ERROR, message, error)
-        self._plan(began, was_read=was_read)
-
-    def _plan(self, began: float, *, was_read: bool) -> None:
-        """Plan the next look, unless a change has come meanwhile."""
+        # The next look is planned, unless a change has come meanwhile.
         now = self._timing.mono()
         with self._changed:
             # Where there are so many jobs that a look takes long, it is not all that this process does.

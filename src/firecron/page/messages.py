@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from firecron.base.names import check_name
 from firecron.base.texts import redacted
 from firecron.errors import ConfigurationError
-from firecron.web.messages import Reply, Request
+from firecron.web import Reply, Request
 
 # --- the paths below the mount
 
@@ -56,7 +56,6 @@ class Route:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods that the path takes."""
         return ("POST",) if self.kind == "act" else ("GET", "HEAD")
 
 
@@ -114,11 +113,6 @@ class Visitor:
         return self.request
 
 
-def visitor_of(request: Request) -> Visitor:
-    """Return the request as `access` gets it."""
-    return Visitor(request.method, request.path, request.headers, request.original)
-
-
 @dataclass(frozen=True, slots=True)
 class Access:
     """What a visitor of the page may do: look, and with `can_act` also run, pause, resume, unlock and cancel.
@@ -149,7 +143,6 @@ def compressed(reply: Reply, accepted: str) -> Reply:
 
 
 def as_json(status: int, body: object, headers: Mapping[str, str] | None = None) -> Reply:
-    """Return a response with this body."""
     encoded = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     return Reply(status, encoded, {"Content-Type": "application/json", **(headers or {})})
 

@@ -21,13 +21,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from math import ceil, inf
+from math import inf
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 from urllib.parse import parse_qs, quote
 from zoneinfo import ZoneInfo
 
-from firecron.base.clocks import Deadline, Timing, heeding
+from firecron.base.clocks import Timing
 from firecron.base.events import RUN_LABEL
 from firecron.base.identity import ask_metadata, find_cloud_run
 from firecron.base.instants import in_utc, number, to_datetime, to_milliseconds, to_text
@@ -36,7 +36,7 @@ from firecron.base.texts import plain, redacted
 from firecron.cron.clock_changes import special_nights
 from firecron.cron.schedule import schedule_fields
 from firecron.cron.ticks import newest
-from firecron.errors import ConfigurationError, Denied, Malformed, StoreError, Unavailable, UnknownJob
+from firecron.errors import ConfigurationError, Denied, Malformed, StoreError, UnknownJob
 from firecron.jobs.catalogue import Declared, Group, read_groups
 from firecron.jobs.registry import Registry
 from firecron.lock.refusal import SILENT_BEATS
@@ -47,8 +47,8 @@ from firecron.ops.status import Row, SeenJobs
 from firecron.ops.views import LockView, children
 from firecron.page.messages import FILES, Access, Route, as_json, problem
 from firecron.runs.entry import Entry
-from firecron.triggers.handler import of_health
-from firecron.web.messages import Reply, Request
+from firecron.triggers.handler import of_error, of_health
+from firecron.web import Reply, Request
 
 # --- all jobs as JSON, as `/api/jobs` and the stream send them, and what of it is news: pure
 
@@ -397,12 +397,10 @@ class Details:
 
     def _children(self, path: str) -> Mapping[str, object]:
         try:
-            return children(self._locks.store.read(path, self._deadline()).node, path)
+            deadline = self._locks.deadline(self._locks.settings.request_timeout)
+            return children(self._locks.store.read(path, deadline).node, path)
         except Denied:
             return {}  # the rules don't let this user read them
-
-    def _deadline(self) -> Deadline:
-        return self._locks.deadline(self._locks.settings.request_timeout)
 
 
 def _readable(part: str, read: Callable[[], T], problems: dict[str, str]) -> T | None:
@@ -470,11 +468,8 @@ def _running(seen: SeenJobs) -> dict[str, list[str]]:
 def _instance(
     name: str, node: Mapping[str, object], oldest: float, running: Mapping[str, list[str]]
 ) -> dict[str, object]:
-    instance, seen, instance_id = (
-        plain(name.rpartition("-")[0] or name),
-        number(node.get("seenAt")),
-        node.get("instanceId"),
-    )
+    instance, seen = plain(name.rpartition("-")[0] or name), number(node.get("seenAt"))
+    instance_id = node.get("instanceId")
     return {
         "instance": instance,
         "process": plain(name),
@@ -540,7 +535,6 @@ class Showing:
         self._read_only = read_only
 
     def show(self, route: Route, request: Request, access: Access, *, can_act: bool) -> Reply:
-        """Return the reply to a request that is allowed."""
         try:
             match route.kind:
                 case "file":
@@ -611,8 +605,6 @@ class Showing:
 
 
 def store_problem(error: StoreError) -> Reply:
-    """Return the reply to an error of the database."""
-    if isinstance(error, Unavailable):
-        return problem(503, "unavailable", str(error), {"Retry-After": str(ceil(heeding(5, error, inf)))})
-    word = "denied" if isinstance(error, Denied) else "malformed" if isinstance(error, Malformed) else "error"
-    return problem(500, word, str(error))
+    """Return the reply to an error of the database: the triggers' one, as the page words it."""
+    found = of_error(error)
+    return problem(found.status, str(found.body["result"]), str(error), found.headers)

@@ -52,15 +52,16 @@ class FakeTiming:
         """Return the wall clock's time in whole milliseconds: a server's clock for an emulator or a `MemoryStore`."""
         return int(self.wall())
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, seconds: Duration) -> None:
         """Let time pass, and wake all threads that wait on this clock.
 
         Args:
-            seconds: How much time passes.
+            seconds: How much time passes: seconds, or a `timedelta`.
         """
+        passed = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
         with self._lock:
             # Rounded to the nanosecond, because 1.001 * 1000 is a little less than 1001.
-            self._ahead += round(seconds * 1000, 6)
+            self._ahead += round(passed * 1000, 6)
             waiting = list(self._waiting)
         for condition in waiting:
             with condition:
@@ -110,14 +111,6 @@ class FakeClock(FakeTiming):
     def time(self) -> datetime:
         """The time that the clock shows, in UTC."""
         return datetime.fromtimestamp(round(self.wall(), 3) / 1000, UTC)
-
-    def advance(self, seconds: Duration) -> None:
-        """Let time pass.
-
-        Args:
-            seconds: How much time passes: seconds, or a `timedelta`.
-        """
-        super().advance(seconds.total_seconds() if isinstance(seconds, timedelta) else seconds)
 
     def move_to(self, instant: datetime | str) -> None:
         """Let time pass until the instant. Raise ValueError if it is in the past.

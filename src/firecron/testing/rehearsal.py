@@ -118,7 +118,7 @@ class Rehearsal:
             crons.engine.leaders.add(leader)
         for job in self._jobs:
             crons.registry.add(job)
-        self._clock.renews(crons.locks.contender.keeper.work)
+        self._clock.renew = crons.locks.contender.keeper.work
         unsubscribe = crons.events.subscribe(self.events.append)
         return crons
 
@@ -133,7 +133,8 @@ class Rehearsal:
         for name in self._crons.engine.leaders.leading():
             self.depose(name)
         if error is None and self._deaths:
-            raise unreached(self._deaths)
+            names = ", ".join(f'"{death.step}"' for death in self._deaths)
+            raise ConfigurationError(f"crash_after({names}) was never reached: no run has recorded a step of that name")
 
     def crash_after(self, step: str, *, recorded: bool = True) -> None:
         """Let the process die once, as by `kill -9`, when a run has done this step. Another process goes on after it.
@@ -162,8 +163,8 @@ class Rehearsal:
         Args:
             duration: How much: seconds or a `timedelta`.
         """
-        seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
-        self.move_to(self.clock.time + timedelta(seconds=seconds))
+        span = duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
+        self.move_to(self.clock.time + span)
 
     def move_to(self, instant: datetime | str) -> None:
         """Let time pass up to and including the instant, and run each job at its ticks.
@@ -179,10 +180,12 @@ class Rehearsal:
             left = (target - self.clock.time).total_seconds()
             if left > 0:
                 self.clock.advance(min(max(wait, _SMALLEST_STEP), left))
-            elif left > -_MOST_BEHIND and self._has_more_until(target):
-                self.clock.advance(_SMALLEST_STEP)
             else:
-                return
+                # A tick that is due has not come yet, where RTDB's time isn't known to be so late.
+                start = self._crons.engine.ticker.next_start()
+                if left <= -_MOST_BEHIND or start is None or start > to_milliseconds(target):
+                    return
+                self.clock.advance(_SMALLEST_STEP)
 
     def run(self, name: str, *, resume: datetime | str | None = None) -> Result:
         """Run a job by hand, now, without claiming a tick. The result has the job's exception, if it raised one.
@@ -257,11 +260,6 @@ class Rehearsal:
         if not self._crons.engine.leaders.has(name):
             self._crons.registry.get(name)
 
-    def _has_more_until(self, instant: datetime) -> bool:
-        """Return whether a tick up to this instant has not come yet, because RTDB's time isn't known to be so late."""
-        start = self._crons.engine.ticker.next_start()
-        return start is not None and start <= to_milliseconds(instant)
-
     def _work(self) -> float:
         """Do the work that is due. Return the seconds until more work can be due."""
         try:
@@ -303,25 +301,24 @@ class Inline:
 
 
 class _RenewingClock(FakeClock):
-    """A clock that renews leases while it advances, as the keeper's thread would: a job of an hour keeps its lock."""
+    """A clock that renews leases while it advances, as the keeper's thread would: a job of an hour keeps its lock.
+
+    `renew` is called whenever it is due. It returns when it is due next, on the monotonic clock in milliseconds.
+    """
 
     def __init__(self, at: datetime | str) -> None:
         super().__init__(at)
-        self._renew: Callable[[], float | None] | None = None
-
-    def renews(self, renew: Callable[[], float | None]) -> None:
-        """Call `renew` whenever it is due. It returns when it is due next, on the monotonic clock in milliseconds."""
-        self._renew = renew
+        self.renew: Callable[[], float | None] | None = None
 
     def advance(self, seconds: Duration) -> None:
         ends = self.mono() + (seconds.total_seconds() if isinstance(seconds, timedelta) else seconds) * 1000
         # A renewal may wait, and advance this clock itself: it must not start another one.
-        renew, self._renew = self._renew, None
+        renew, self.renew = self.renew, None
         try:
             while renew is not None and (due := renew()) is not None and due < ends:
                 super().advance(max(due - self.mono(), 0.0) / 1000)
         finally:
-            self._renew = renew
+            self.renew = renew
         super().advance(max(ends - self.mono(), 0.0) / 1000)
 
 
@@ -406,9 +403,3 @@ class MortalStore:
         if self.is_dead:
             raise Crash("the process is dead")
         return self._store
-
-
-def unreached(deaths: list[Death]) -> ConfigurationError:
-    """Return the error of a test that has ended although a process was still to die."""
-    names = ", ".join(f'"{death.step}"' for death in deaths)
-    return ConfigurationError(f"crash_after({names}) was never reached: no run has recorded a step of that name")

@@ -323,25 +323,6 @@ def choose_access(
 
     Raise ConfigurationError unless they ask for exactly one: OIDC tokens, Cloud Run's IAM, or a verifier of their own.
     """
-    chosen = choose_verifier(events, audience, email, trust_cloud_run_iam, verifier)
-    if health_email is None:
-        return Access(chosen, chosen)
-    if not isinstance(chosen, OidcVerifier):
-        raise ConfigurationError(
-            f"health_email={health_email!r} names accounts whose OIDC tokens are verified, so it needs audience= and "
-            "email=. Where IAM or a verifier of your own decides, let that account in there"
-        )
-    return Access(chosen, chosen.and_for(_emails("health_email", health_email)))
-
-
-def choose_verifier(
-    events: Events,
-    audience: OneOrMore | None,
-    email: OneOrMore | None,
-    trust_cloud_run_iam: bool,
-    verifier: Verifier | None,
-) -> Verifier:
-    """Return the verifier of those who may do all: see `choose_access`."""
     wishes = [audience is not None or email is not None, trust_cloud_run_iam, verifier is not None]
     if wishes.count(True) != 1:
         said = "doesn't say" if not any(wishes) else "says in more than one way"
@@ -350,11 +331,17 @@ def choose_verifier(
             "that Cloud Scheduler uses) to have its OIDC tokens verified, or trust_cloud_run_iam=True if the service "
             "requires authentication on Cloud Run, or a verifier= of your own"
         )
-    if verifier is not None:
-        return verifier
-    if trust_cloud_run_iam:
-        return CloudRunIam(events)
-    return make_oidc(audience, email)
+    chosen = verifier
+    if chosen is None:
+        chosen = CloudRunIam(events) if trust_cloud_run_iam else make_oidc(audience, email)
+    if health_email is None:
+        return Access(chosen, chosen)
+    if not isinstance(chosen, OidcVerifier):
+        raise ConfigurationError(
+            f"health_email={health_email!r} names accounts whose OIDC tokens are verified, so it needs audience= and "
+            "email=. Where IAM or a verifier of your own decides, let that account in there"
+        )
+    return Access(chosen, chosen.and_for(_emails("health_email", health_email)))
 
 
 def make_oidc(audience: OneOrMore | None, email: OneOrMore | None) -> OidcVerifier:

@@ -49,8 +49,8 @@ from firecron.runs.entry import read_entry
 from firecron.runs.history import History
 from firecron.runs.policy import may_rerun
 from firecron.triggers.access import Access
-from firecron.triggers.verifier import Denial, Verifier
-from firecron.web.messages import Reply, Request, Work
+from firecron.triggers.verifier import Denial
+from firecron.web import Reply, Request, Work
 
 # --- the responses: pure decisions
 
@@ -133,7 +133,6 @@ def of_refusal(refusal: Refusal, slot: str | None) -> Answer:
 
 
 def of_error(error: StoreError, job: str | None = None, slot: str | None = None) -> Answer:
-    """Return the response for an error of the database."""
     if isinstance(error, Unavailable):
         return answer(503, "unavailable", str(error), job=job, slot=slot, error=error)
     result = "denied" if isinstance(error, Denied) else "malformed" if isinstance(error, Malformed) else "error"
@@ -184,7 +183,7 @@ def find_past(options: JobOptions, slot: str, current: Current, entry: object, n
             outcome or ("abandoned" if record.releasedAt is None else "interrupted"), is_open=may_rerun(options, claims)
         )
     if outcome is None and record is not None and record.slot == slot:
-        outcome = _outcome(record.outcome)
+        outcome = next((one for one in get_args(Outcome) if one == record.outcome), None)
     return Past(outcome)
 
 
@@ -204,10 +203,6 @@ def of_past(options: JobOptions, slot: str, past: Past) -> Answer:
 
 def _status(outcome: Outcome, can_rerun: bool) -> int:
     return 503 if can_rerun and outcome in _CUT_SHORT else _OF_OUTCOME[outcome]
-
-
-def _outcome(said: object) -> Outcome | None:
-    return next((outcome for outcome in get_args(Outcome) if outcome == said), None)
 
 
 # --- the overview
@@ -340,14 +335,12 @@ class Handler:
         """Return the reply, or the work that blocks and returns it."""
         try:
             self._asked()
-            denial = self._verifier(request).check(request.headers.get("authorization"))
+            verifier = self._access.health if _asks_for_health(request) else self._access.all
+            denial = verifier.check(request.headers.get("authorization"))
             found = self._denied(denial) if denial is not None else self._route(request)
         except Exception as error:
             found = self._broken(None, error)
         return found.reply if isinstance(found, Answer) else Work(lambda _: found().reply)
-
-    def _verifier(self, request: Request) -> Verifier:
-        return self._access.health if _asks_for_health(request) else self._access.all
 
     def _route(self, request: Request) -> Answer | Callable[[], Answer]:
         if _asks_for_health(request):

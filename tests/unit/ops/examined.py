@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from typer.testing import CliRunner, Result
 
-from firecron.cli.root import app
+from firecron.cli.commands import app
 from firecron.ops.findings import Finding
 
 

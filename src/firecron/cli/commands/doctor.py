@@ -9,45 +9,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, cast
 
 import typer
-from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from firecron.cli.loading import load
-from firecron.cli.options import Json, OnlyAppPath
-from firecron.cli.output import Exit, Failure, Output, answering, silence_log
+from firecron.cli.options import Json, OnlyAppPath, load
+from firecron.cli.output import Exit, Failure, answering, silence_log
 from firecron.ops.doctor import examine
 from firecron.ops.findings import Finding, Kind, Level, worst
 from firecron.settings import load as load_settings
 
-
-def add_to(app: typer.Typer) -> None:
-    app.command("doctor", help=DOCTOR_HELP, epilog="Example: firecron doctor myservice.main:crons")(_doctor)
-    app.command("rules", help=RULES_HELP, epilog="Example: firecron rules --prefix ops/cron > database.rules.json")(
-        _rules
-    )
-
-
 # --- doctor
 
-DOCTOR_HELP = """Find out what is wrong here, and how to fix it.
-
-Checks what firecron depends on: versions, environment, settings, database, credentials, latency, clock, write access,
-security rules, locks, instances. With APP, checks that application's settings and database, and its jobs as well.
-The command writes a lock of its own and removes it.
-
-\b
-Exit codes:
-   0  no problem; there may be warnings
-   1  a problem of another kind than these
-   2  a problem of the configuration
-  69  the database can't be reached
-  78  denied, or a malformed node
-"""
 _CODES: dict[Kind | None, Exit] = {
     None: Exit.FINE,
     "configuration": Exit.USAGE,
@@ -59,30 +36,30 @@ _CODES: dict[Kind | None, Exit] = {
 _STYLES: dict[Level, str] = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
 
-def _doctor(app: OnlyAppPath = None, as_json: Json = False) -> None:
-    output = Output(as_json=as_json)
-    with answering(output):
+def doctor(app: OnlyAppPath = None, as_json: Json = False) -> None:
+    """Find out what is wrong here, and how to fix it.
+
+    Checks what firecron depends on: versions, environment, settings, database, credentials, latency, clock, write
+    access, security rules, locks, instances. With APP, checks that application's settings and database, and its jobs as
+    well. The command writes a lock of its own and removes it.
+
+    \b
+    Exit codes:
+       0  no problem; there may be warnings
+       1  a problem of another kind than these
+       2  a problem of the configuration
+      69  the database can't be reached
+      78  denied, or a malformed node
+    """
+    with answering(as_json=as_json) as output:
         silence_log()
         loaded = None if app is None else load(app)
         found = list(examine() if loaded is None else examine(crons=loaded.crons, unclaimed=loaded.unclaimed))
         code = _CODES[worst(found)]
-        output.give({"code": int(code), "findings": [_to_json(finding) for finding in found]}, _shown(output, found))
+        # On a terminal a table, and a line each elsewhere.
+        shown = _table(found) if output.out.is_terminal else Text("\n").join(map(_line, found))
+        output.give({"code": int(code), "findings": [asdict(finding) for finding in found]}, shown)
         raise SystemExit(code)
-
-
-def _to_json(finding: Finding) -> dict[str, object]:
-    return {
-        "check": finding.check,
-        "level": finding.level,
-        "message": finding.message,
-        "remedy": finding.remedy,
-        "kind": finding.kind,
-    }
-
-
-def _shown(output: Output, found: list[Finding]) -> RenderableType:
-    """Return the findings as a table on a terminal, and as one line each elsewhere."""
-    return _table(found) if output.out.is_terminal else Text("\n").join(_line(finding) for finding in found)
 
 
 def _line(finding: Finding) -> Text:
@@ -104,14 +81,6 @@ def _table(found: list[Finding]) -> Table:
 
 # --- rules
 
-RULES_HELP = """Print the security rules that limit firecron to its own nodes.
-
-The options give the prefix and the user; otherwise the environment does (FIRECRON_PREFIX, FIRECRON_UID). The output is
-JSON, with --json in one line. Deploying it replaces all rules of the database.
-
-They also let a second user read these nodes, and write nothing: the user's name followed by -reader, such as
-firecron-reader.
-"""
 _NAME = "database.rules.json"
 # The user that the packaged file names, and with this ending the one that may only read.
 _UID = "firecron"
@@ -122,8 +91,16 @@ Prefix = Annotated[str | None, typer.Option("--prefix", help="Path above all nod
 Uid = Annotated[str | None, typer.Option("--uid", help="User that may write; else FIRECRON_UID, else firecron.")]
 
 
-def _rules(prefix: Prefix = None, uid: Uid = None, as_json: Json = False) -> None:
-    with answering(Output(as_json=as_json)):
+def rules(prefix: Prefix = None, uid: Uid = None, as_json: Json = False) -> None:
+    """Print the security rules that limit firecron to its own nodes.
+
+    The options give the prefix and the user; otherwise the environment does (FIRECRON_PREFIX, FIRECRON_UID). The output
+    is JSON, with --json in one line. Deploying it replaces all rules of the database.
+
+    They also let a second user read these nodes, and write nothing: the user's name followed by -reader, such as
+    firecron-reader.
+    """
+    with answering(as_json=as_json):
         given = {"prefix": prefix, "uid": uid}
         settings = load_settings(**{name: value for name, value in given.items() if value is not None})
         named = settings.uid or _UID

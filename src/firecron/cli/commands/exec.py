@@ -1,4 +1,4 @@
-"""`firecron exec`: run any command under a lock, or as the run of a tick. `cli/process/command.py` runs the command.
+"""`firecron exec`: run any command under a lock, or as the run of a tick. `cli/process.py` runs the command.
 
 Standard input, output and error belong to the command. firecron prints its own remarks on standard error.
 """
@@ -14,10 +14,9 @@ from firecron.app import FireCron
 from firecron.base.events import Event
 from firecron.base.instants import DAY
 from firecron.base.texts import plain
-from firecron.cli.options import Every, Starting, given_schedule
-from firecron.cli.output import Exit, Failure, Output, answering, code_of_refusal, tell_events
-from firecron.cli.process.command import Command, under_lock, under_tick
-from firecron.cli.process.signals import Signals
+from firecron.cli.options import Every, HeldExitCode, Starting, given_schedule
+from firecron.cli.output import Exit, Failure, answering, code_of_refusal, tell_events
+from firecron.cli.process import Command, Signals, under_lock, under_tick
 from firecron.cron.schedule import DEFAULT_ZONE, Schedule
 from firecron.cron.ticks import shortest_interval
 from firecron.errors import Cancelled, CommandFailed, LeaseLost, NotStarted, Stopping
@@ -29,23 +28,6 @@ from firecron.lock.refusal import Refusal
 from firecron.lock.service import LockService
 from firecron.settings import load
 
-HELP = """Run COMMAND under a lock, which is renewed while COMMAND runs.
-
-With --cron or --every it claims a tick: of all commands that are started for one tick, on any machine, exactly one
-runs, even if the others start late. `firecron status` and `firecron check` show the job from its first start on. If an
-earlier tick is rerun first, the exit code is the first one that isn't 0.
-
-The exit code is COMMAND's, or 128 plus the number of the signal that ended it. Other exit codes:
-
-\b
-    1  the lock was lost, the run cancelled, or no tick is within the grace
-   69  not started: the database can't be reached
-   75  not started: the lock is held or paused, or the tick is done
-   78  not started: denied, or the lock's node is malformed
-  126  not started: COMMAND can't be executed
-  127  not started: there is no such COMMAND
-"""
-
 # The exit code or the last line of output shows these.
 _SAID_OTHERWISE = {"lock.refused", "lock.unavailable", "run.failed"}
 # The longest grace that the catalogue has of a job whose ticks may start until the next one, in seconds.
@@ -53,17 +35,7 @@ _LONGEST_GRACE = 3_600.0
 _BAD_ENDS = ("run.failed", "run.lost", "run.interrupted", "run.cancelled")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        "exec",
-        help=HELP,
-        epilog="Example: firecron exec --lock report --cron '30 2 * * *' --timezone Europe/Berlin -- ./report.sh",
-        context_settings={"allow_interspersed_args": False},
-    )(_exec)
-
-
-def _exec(
+def execute(
     command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The command to run, after --.")],
     lock: Annotated[str, typer.Option("--lock", metavar="NAME", help="Name of the lock; for a tick, of the job.")],
     ttl: Annotated[float, typer.Option("--ttl", help="Seconds until the lock expires if this machine dies.")] = 60.0,
@@ -88,14 +60,26 @@ def _exec(
         float,
         typer.Option("--hold-at-least", min=0, help="Seconds to keep the lock, even if COMMAND ends sooner."),
     ] = 0.0,
-    held_exit_code: Annotated[
-        int,
-        typer.Option("--held-exit-code", min=0, max=255, help="Exit code to use instead of 75."),
-    ] = Exit.HELD,
+    held_exit_code: HeldExitCode = Exit.HELD,
 ) -> None:
-    output = Output(as_json=False)
+    """Run COMMAND under a lock, which is renewed while COMMAND runs.
+
+    With --cron or --every it claims a tick: of all commands that are started for one tick, on any machine, exactly one
+    runs, even if the others start late. `firecron status` and `firecron check` show the job from its first start on. If
+    an earlier tick is rerun first, the exit code is the first one that isn't 0.
+
+    The exit code is COMMAND's, or 128 plus the number of the signal that ended it. Other exit codes:
+
+    \b
+        1  the lock was lost, the run cancelled, or no tick is within the grace
+       69  not started: the database can't be reached
+       75  not started: the lock is held or paused, or the tick is done
+       78  not started: denied, or the lock's node is malformed
+      126  not started: COMMAND can't be executed
+      127  not started: there is no such COMMAND
+    """
     # Signals come first: the first process of a container ignores signals that have no handler.
-    with Signals() as signals, answering(output):
+    with Signals() as signals, answering() as output:
         if not hasattr(os, "killpg"):
             raise Failure("exec needs a system with process groups, such as Linux or macOS", Exit.USAGE)
         ticks = cron is not None or every is not None
@@ -107,6 +91,11 @@ def _exec(
         run = Command(command, signals, settings.margin / 2)
         reruns: list[int] = []
         code: int = Exit.FINE
+
+        def note(event: Event) -> None:
+            if event.slug in _BAD_ENDS and event.fields.get("trigger") == "rerun":
+                reruns.append(_code_of_end(run, is_stopped=event.slug == "run.interrupted"))
+
         try:
             run.check()
             if schedule is None:
@@ -117,7 +106,7 @@ def _exec(
                 crons = FireCron(enabled=False)
                 crons.registry.add(_job(run, lock, schedule, ttl, hold_at_least, on_abandoned, grace))
                 tell_events(crons.events, output, _SAID_OTHERWISE)
-                crons.events.subscribe(lambda event: reruns.extend(_code_of_rerun(event, run)))
+                crons.events.subscribe(note)
                 refusal = _under_tick(crons, lock, run, grace, wait)
         except NotStarted as error:
             output.say(f"firecron: {error}")
@@ -133,13 +122,6 @@ def _exec(
 
 def _code_of_end(command: Command, *, is_stopped: bool) -> int:
     return command.code or (128 + (command.signals.received or 0) if is_stopped else Exit.FAILED)
-
-
-def _code_of_rerun(event: Event, command: Command) -> list[int]:
-    """Return the exit code of a rerun, in a list, if the event reports a failed rerun. Otherwise the list is empty."""
-    if event.slug not in _BAD_ENDS or event.fields.get("trigger") != "rerun":
-        return []
-    return [_code_of_end(command, is_stopped=event.slug == "run.interrupted")]
 
 
 def _job(

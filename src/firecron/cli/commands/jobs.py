@@ -18,24 +18,14 @@ from rich.text import Text
 
 from firecron.app import FireCron
 from firecron.base.instants import in_utc
-from firecron.cli.loading import Loaded, load, load_crons
-from firecron.cli.options import AppPath, Every, Json, Starting, given_instant, given_schedule
-from firecron.cli.output import Exit, Failure, Output, answering
+from firecron.cli.options import AppPath, Every, Json, Loaded, Starting, given_instant, given_schedule, load
+from firecron.cli.output import Exit, Failure, answering
 from firecron.cron.clock_changes import Change, special_nights
 from firecron.cron.schedule import Schedule, schedule_fields
 from firecron.cron.words import in_words
 from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions
 from firecron.leaders.leader import LeaderOptions
-from firecron.scheduler.startup import Verdict
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command("jobs", epilog="Example: firecron jobs myservice.main:crons")(jobs)
-    app.command(
-        "next", epilog='Example: firecron next "30 2 * * *" --timezone Europe/Berlin --after 2027-03-27T00:00Z'
-    )(next_ticks)
-
 
 # --- jobs
 
@@ -48,21 +38,18 @@ def jobs(app: AppPath, number: NumberForEach = 1, as_json: Json = False) -> None
     Also shows where each job is defined, and whether it would run in a server with this environment. The production
     guard and the job's role decide that. Reads no database.
     """
-    output = Output(as_json=as_json)
-    with answering(output):
+    with answering(as_json=as_json) as output:
         loaded = load(app)
-        crons = loaded.crons
-        verdict = crons.verdict
         now = datetime.now(UTC)
-        found = {job.name: ticks_after(job.options.schedule, now, number) for job in crons.registry.jobs()}
-        output.give(_jobs_value(loaded, verdict, found), _jobs_shown(loaded, verdict, found))
+        found = {job.name: ticks_after(job.options.schedule, now, number) for job in loaded.crons.registry.jobs()}
+        output.give(_jobs_value(loaded, found), _jobs_shown(loaded, found))
 
 
-def _jobs_value(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -> object:
+def _jobs_value(loaded: Loaded, found: dict[str, list[datetime]]) -> object:
     crons = loaded.crons
     return {
-        "ticksHere": verdict.may_tick,
-        "why": verdict.why,
+        "ticksHere": crons.verdict.may_tick,
+        "why": crons.verdict.why,
         "roles": list(crons.settings.roles),
         "jobs": [
             {
@@ -91,8 +78,8 @@ def _jobs_value(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime
     }
 
 
-def _jobs_shown(loaded: Loaded, verdict: Verdict, found: dict[str, list[datetime]]) -> Text:
-    crons = loaded.crons
+def _jobs_shown(loaded: Loaded, found: dict[str, list[datetime]]) -> Text:
+    crons, verdict = loaded.crons, loaded.crons.verdict
     head, color = ("Jobs tick", "green") if verdict.may_tick else ("Jobs don't tick", "yellow")
     lines = [Text(f"{head} in a server with this environment: {verdict.why}", color)]
     for job in crons.registry.jobs():
@@ -163,8 +150,7 @@ def next_ticks(
     The first line says what the schedule means. Each tick is shown in the schedule's time zone and in UTC. For a night
     when the clocks change, the ticks are explained. Reads no database.
     """
-    output = Output(as_json=as_json)
-    with answering(output):
+    with answering(as_json=as_json) as output:
         if name is None or line is None:
             schedule = _schedule(line, timezone, every, starting)
         elif every is not None or starting is not None:
@@ -181,7 +167,7 @@ def next_ticks(
 
 def _schedule(line: str | None, timezone: str | None, every: float | None, starting: str | None) -> Schedule:
     if line is not None and _APP.fullmatch(line):
-        names = ", ".join(job.name for job in load_crons(line).registry.jobs())
+        names = ", ".join(job.name for job in load(line).crons.registry.jobs())
         raise Failure(f"{line} is an application: name one of its jobs as well: {names}", Exit.USAGE)
     if line is None and every is None:
         raise Failure("there is nothing to list: give a cron line, --every SECONDS, or APP NAME", Exit.USAGE)
@@ -191,7 +177,7 @@ def _schedule(line: str | None, timezone: str | None, every: float | None, start
 def _schedule_of(app: str, name: str, timezone: str | None) -> Schedule:
     if timezone is not None:
         raise Failure(f"--timezone {timezone} is only for a cron line: {name} has its own time zone", Exit.USAGE)
-    return load_crons(app).registry.get(name).options.schedule
+    return load(app).crons.registry.get(name).options.schedule
 
 
 def _ticks_value(schedule: Schedule, ticks: list[datetime], nights: list[Change]) -> object:

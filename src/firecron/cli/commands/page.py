@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import firecron.logging
-from firecron.cli.loading import load_crons
-from firecron.cli.options import OnlyAppPath, database_of
-from firecron.cli.output import Exit, Failure, Output, answering
-from firecron.cli.process.signals import Signals, ending_at_second
+from firecron.cli.options import Host, OnlyAppPath, database_of, load
+from firecron.cli.output import Exit, Failure, answering
+from firecron.cli.process import Signals, ending_at_second
 from firecron.errors import ConfigurationError
 from firecron.lock.service import LockService
 from firecron.ops.views import claimed_user
@@ -28,25 +27,16 @@ from firecron.page.access import Gate, OwnGate, choose_gate
 from firecron.page.apps import make_page
 from firecron.page.messages import LOOPBACK, Access
 from firecron.settings import PAGE_PASSWORD
-from firecron.web.doors import AsgiApp
+from firecron.web import AsgiApp
 
 if TYPE_CHECKING:
     import uvicorn
 
     from firecron.app import FireCron
 
-HELP = """Serve the page: all jobs in a browser, live, with buttons.
-
-It shows what the database knows, and needs no APP. With APP it can also run that application's jobs; they don't tick
-here. Ends at Ctrl-C or SIGTERM, after the runs that it has begun. A second signal ends it at once.
-
-On loopback it asks for no password. Another address needs a password or Identity-Aware Proxy. Give the password by
-FIRECRON_PAGE_PASSWORD, because others on this machine can see a command's arguments.
-"""
 # How long the server may take to end once every stream and run has ended.
 _END = 5.0
 
-Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on, 0 for any free one.")]
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Show everything, and change nothing.")]
 User = Annotated[str, typer.Option("--user", help="User name that the password is for.")]
@@ -59,12 +49,7 @@ IapAudience = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("page", help=HELP, epilog="Example: firecron page --port 8080 --read-only")(_page)
-
-
-def _page(
+def page(
     app: OnlyAppPath = None,
     host: Host = "127.0.0.1",
     port: Port = 8080,
@@ -73,8 +58,15 @@ def _page(
     password: Password = None,
     iap_audience: IapAudience = None,
 ) -> None:
-    output = Output(as_json=False)
-    with answering(output):
+    """Serve the page: all jobs in a browser, live, with buttons.
+
+    It shows what the database knows, and needs no APP. With APP it can also run that application's jobs; they don't
+    tick here. Ends at Ctrl-C or SIGTERM, after the runs that it has begun. A second signal ends it at once.
+
+    On loopback it asks for no password. Another address needs a password or Identity-Aware Proxy. Give the password by
+    FIRECRON_PAGE_PASSWORD, because others on this machine can see a command's arguments.
+    """
+    with answering() as output:
         # Read here, because the oldest typer that is allowed reads no variable for an option. A variable that is set
         # and empty is refused as the option is: a page that was meant to be closed isn't opened.
         if password is None:
@@ -90,7 +82,7 @@ def _page(
             )
         # Signals come first: a signal may arrive at any time.
         with Signals() as signals, signals.going_to(ending_at_second()):
-            crons = None if app is None else load_crons(app)
+            crons = None if app is None else load(app).crons
             locks = LockService() if crons is None else crons.locks
             if not logging.getLogger("firecron").hasHandlers():
                 firecron.logging.setup()
@@ -106,11 +98,11 @@ def _page(
                 read_only=read_only,
                 is_local=not is_closed,
             )
-            page = AsgiApp(desk, locks.settings.workers, streams=live)
+            asgi = AsgiApp(desk, locks.settings.workers, streams=live)
             with _listening(host, port) as listening:
                 shown = f"http://{_in_url(host)}:{listening.getsockname()[1]}/"
                 output.say(f"{shown} shows the jobs of {database_of(locks.settings)}; press Ctrl-C to end")
-                _serve(page, listening, signals, crons)
+                _serve(asgi, listening, signals, crons)
 
 
 def _basic(user: str, password: str, locks: LockService) -> Gate:

@@ -12,17 +12,15 @@ from typing import Annotated
 
 import typer
 
-from firecron.cli.options import Json
-from firecron.cli.output import Exit, Failure, Output, answering
-from firecron.cli.process.process_group import ProcessGroup
-from firecron.cli.process.signals import Signals
+from firecron.cli.options import Host, Json
+from firecron.cli.output import Exit, Failure, answering
+from firecron.cli.process import ProcessGroup, Signals
 from firecron.errors import NotStarted
 from firecron.settings import EMULATOR_HOST
 
 _EXTRA = {"httptools", "rtdb_emulator", "starlette", "uvicorn", "websockets"}
 
 Ticks = Annotated[int, typer.Option("--ticks", min=2, max=12, help="Number of ticks to play.")]
-Host = Annotated[str, typer.Option("--host", help="Address to listen on.")]
 Port = Annotated[
     int | None,
     typer.Option(
@@ -41,17 +39,12 @@ Project = Annotated[str, typer.Option("--project", metavar="ID", help="Database 
 Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="Run this against the emulator.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("demo", epilog="Example: firecron demo --ticks 5")(demo)
-    app.command("emulator", epilog="Example: firecron emulator -- uvicorn main:app")(emulator)
-
-
 def demo(ticks: Ticks = 9, as_json: Json = False) -> None:
     """Show three instances that race for a job; one is killed.
 
     Everything runs on this machine. At the end, the runs are counted from what the database holds.
     """
-    with answering(Output(as_json=as_json)):
+    with answering(as_json=as_json):
         try:
             from firecron.demo.show import run
         except ModuleNotFoundError as error:
@@ -73,46 +66,34 @@ def emulator(
     Serves until Ctrl-C. With COMMAND, serves for as long as COMMAND runs, and sets FIREBASE_DATABASE_EMULATOR_HOST for
     it.
     """
-    with answering(Output(as_json=False)):
-        if command:
-            raise SystemExit(_serve_command(command, host, port or 0, rules, imported, export, project))
-        from rtdb_emulator.cli import main
+    with answering():
+        if not command:
+            from rtdb_emulator.cli import main
 
-        files = (("--rules", rules), ("--import", imported), ("--export-on-exit", export))
-        options = [part for option, file in files if file is not None for part in (option, str(file))]
-        options += [] if port is None else ["--port", str(port)]
-        raise SystemExit(main(["--host", host, "--project", project, *options], name="firecron"))
+            files = (("--rules", rules), ("--import", imported), ("--export-on-exit", export))
+            options = [part for option, file in files if file is not None for part in (option, str(file))]
+            options += [] if port is None else ["--port", str(port)]
+            raise SystemExit(main(["--host", host, "--project", project, *options], name="firecron"))
+        # Signals come first: a signal may arrive at any time.
+        with Signals() as signals:
+            try:
+                from rtdb_emulator import Emulator
+                from rtdb_emulator.session import following, load, save
 
-
-def _serve_command(
-    command: list[str],
-    host: str,
-    port: int,
-    rules: Path | None,
-    imported: Path | None,
-    export: Path | None,
-    project: str,
-) -> int:
-    # Signals come first: a signal may arrive at any time.
-    with Signals() as signals:
-        try:
-            from rtdb_emulator import Emulator
-            from rtdb_emulator.session import following, load, save
-
-            made = Emulator(host, port, rules, project=project)
-            if imported is not None:
-                load(made, project, imported)
-            with made, following(made, rules):
-                code = _run(command, made.host, signals)
-            if export is not None:
-                save(made, project, export)
-        except ModuleNotFoundError as error:
-            raise _without_extra(error) from None
-        except OSError as error:
-            raise Failure(error.strerror or str(error), Exit.USAGE) from None
-        except (NotStarted, ValueError) as error:
-            raise Failure(str(error), Exit.USAGE) from None
-    return code
+                made = Emulator(host, port or 0, rules, project=project)
+                if imported is not None:
+                    load(made, project, imported)
+                with made, following(made, rules):
+                    code = _run(command, made.host, signals)
+                if export is not None:
+                    save(made, project, export)
+            except ModuleNotFoundError as error:
+                raise _without_extra(error) from None
+            except OSError as error:
+                raise Failure(error.strerror or str(error), Exit.USAGE) from None
+            except (NotStarted, ValueError) as error:
+                raise Failure(str(error), Exit.USAGE) from None
+        raise SystemExit(code)
 
 
 def _run(command: list[str], host: str, signals: Signals) -> int:

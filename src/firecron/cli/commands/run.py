@@ -33,47 +33,23 @@ from firecron.base.events import Event
 from firecron.base.instants import to_datetime, to_text
 from firecron.base.texts import described, plain, redacted
 from firecron.cli.lines import took
-from firecron.cli.loading import load_crons
-from firecron.cli.options import AppPath, Json, Name, Why, check_why
+from firecron.cli.options import AppPath, HeldExitCode, Json, Name, Why, check_why, load
 from firecron.cli.output import Exit, Failure, Logged, Output, answering, code_of_refusal, tell_events
-from firecron.cli.process.signals import Signals, ending_at_second
+from firecron.cli.process import Signals, ending_at_second
 from firecron.cron.ticks import is_tick, newest_tick
 from firecron.errors import Stopping
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Result
 from firecron.ops.operator import Operator
 
-
-def add_to(app: typer.Typer) -> None:
-    app.command("run", help=RUN_HELP, epilog="Example: firecron run myservice.main:crons send-daily-digest --slot now")(
-        _run
-    )
-    app.command("work", help=WORK_HELP, epilog="Example: firecron work myservice.main:crons")(_work)
-
-
 # --- run
 
-RUN_HELP = """Run the job NAME of APP once, now, under its lock.
-
-The command waits for the end of the run. A run by hand claims no tick, unless --slot names one. --resume runs a tick
-again that has not succeeded: what its steps have recorded is not done again. A run by hand that dies leaves no entry in
-the history, and can't be resumed. The production guard doesn't apply. After Ctrl-C or SIGTERM the job has
-FIRECRON_SHUTDOWN_GRACE seconds to stop. A second Ctrl-C ends the command at once.
-
-\b
-Exit codes:
-    0  the run succeeded
-    1  the run failed, lost its lock or was cancelled
-   75  the lock is held or paused, or the tick is done
-  130  Ctrl-C interrupted the run
-  143  SIGTERM interrupted the run
-"""
 _OUTCOMES = ("succeeded", "failed", "lost", "interrupted", "cancelled")
 _REFUSALS = {"lock.refused", "lock.unavailable"}
 _SAID_OTHERWISE = {*_REFUSALS, *(f"run.{outcome}" for outcome in _OUTCOMES)}
 
 
-def _run(
+def run(
     app: AppPath,
     name: Name,
     slot: Annotated[
@@ -93,15 +69,26 @@ def _run(
         ),
     ] = None,
     why: Why = None,
-    held_exit_code: Annotated[
-        int,
-        typer.Option("--held-exit-code", min=0, max=255, help="Exit code to use instead of 75."),
-    ] = Exit.HELD,
+    held_exit_code: HeldExitCode = Exit.HELD,
     as_json: Json = False,
 ) -> None:
-    output = Output(as_json=as_json)
-    with answering(output), ExitStack() as ending:
-        crons = load_crons(app)
+    """Run the job NAME of APP once, now, under its lock.
+
+    The command waits for the end of the run. A run by hand claims no tick, unless --slot names one. --resume runs a
+    tick again that has not succeeded: what its steps have recorded is not done again. A run by hand that dies leaves no
+    entry in the history, and can't be resumed. The production guard doesn't apply. After Ctrl-C or SIGTERM the job has
+    FIRECRON_SHUTDOWN_GRACE seconds to stop. A second Ctrl-C ends the command at once.
+
+    \b
+    Exit codes:
+        0  the run succeeded
+        1  the run failed, lost its lock or was cancelled
+       75  the lock is held or paused, or the tick is done
+      130  Ctrl-C interrupted the run
+      143  SIGTERM interrupted the run
+    """
+    with answering(as_json=as_json) as output, ExitStack() as ending:
+        crons = load(app).crons
         if crons.engine.leaders.has(name):
             raise Failure(f"{name} is a leader, which is elected and not run: start the application", Exit.USAGE)
         job = crons.registry.get(name)
@@ -110,7 +97,9 @@ def _run(
         if slot is not None and resume is not None:
             raise Failure("--slot claims a tick, and --resume runs one again: leave one of them out", Exit.USAGE)
         tick = None if slot is None else _tick(crons, job, slot, output)
-        again = None if resume is None else _resumed(resume)
+        again: datetime | str | None = resume
+        if resume is not None and "-manual-" not in resume:
+            again = _instant(resume, "--resume", "a tick or a key that `firecron runs` shows")
         check_why(why)
         act = threading.Thread(
             target=lambda: Operator(crons.locks).record("run", name, why), name="firecron-act", daemon=True
@@ -140,11 +129,6 @@ def _tick(crons: FireCron, job: Job, slot: str, output: Output) -> datetime:
             f"firecron: WARNING: {to_text(tick)} is not a tick of {job.name} {schedule}; the run claims it nevertheless"
         )
     return tick
-
-
-def _resumed(text: str) -> datetime | str:
-    """Return the tick that --resume names, or the key of a run by hand."""
-    return text if "-manual-" in text else _instant(text, "--resume", "a tick or a key that `firecron runs` shows")
 
 
 def _instant(text: str, option: str = "--slot", other: str = "now") -> datetime:
@@ -230,7 +214,8 @@ def _show(output: Output, name: str, result: Result, duration: int | None, logge
         "refusal": None if refusal is None else {"reason": refusal.reason, "message": refusal.message},
     }
     if result.error is not None and (f"run.{result.outcome}", key) not in logged:
-        output.say(_traceback(result.error))
+        # Without secrets: standard error may be a log.
+        output.say(redacted("".join(traceback.format_exception(result.error)).rstrip()))
     if refusal is not None:
         if output.as_json or not any(slug in _REFUSALS for slug, _ in logged):
             output.give(value, plain(refusal.message))
@@ -243,11 +228,6 @@ def _show(output: Output, name: str, result: Result, duration: int | None, logge
     output.give(value, said)
 
 
-def _traceback(error: BaseException) -> str:
-    """Return the error's traceback without secrets: standard error may be a log."""
-    return redacted("".join(traceback.format_exception(error)).rstrip())
-
-
 def _code(result: Result, number: int | None, held_exit_code: int) -> int:
     if result.refusal is not None:
         return code_of_refusal(result.refusal, held_exit_code)
@@ -258,21 +238,20 @@ def _code(result: Result, number: int | None, held_exit_code: int) -> int:
 
 # --- work
 
-WORK_HELP = """Run the jobs of APP at their ticks, until SIGTERM or Ctrl-C.
 
-It is for a process whose only task is to run jobs, such as a Cloud Run worker pool. After the signal, the runs have
-FIRECRON_SHUTDOWN_GRACE seconds to end, and the exit code is 0. A second signal ends the command at once. If APP doesn't
-configure logging, the command does: structured on Cloud Run, lines on standard error elsewhere.
+def work(app: AppPath) -> None:
+    """Run the jobs of APP at their ticks, until SIGTERM or Ctrl-C.
 
-Jobs tick where RUNTIME_INSTANCE is production, or with FireCron(enabled=True). Elsewhere nothing ticks: the command
-says so, and waits.
-"""
+    It is for a process whose only task is to run jobs, such as a Cloud Run worker pool. After the signal, the runs have
+    FIRECRON_SHUTDOWN_GRACE seconds to end, and the exit code is 0. A second signal ends the command at once. If APP
+    doesn't configure logging, the command does: structured on Cloud Run, lines on standard error elsewhere.
 
-
-def _work(app: AppPath) -> None:
+    Jobs tick where RUNTIME_INSTANCE is production, or with FireCron(enabled=True). Elsewhere nothing ticks: the command
+    says so, and waits.
+    """
     # Signals come before the application: a signal may arrive at any time.
-    with answering(Output(as_json=False)), Signals() as signals, signals.going_to(ending_at_second()):
-        crons = load_crons(app)
+    with answering(), Signals() as signals, signals.going_to(ending_at_second()):
+        crons = load(app).crons
         if not logging.getLogger("firecron").hasHandlers():
             firecron.logging.setup()
         if signals.received is None:

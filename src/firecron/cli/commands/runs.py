@@ -28,10 +28,6 @@ Most = Annotated[int, typer.Option("-n", min=1, max=1000, help="Number of runs t
 Steps = Annotated[bool, typer.Option("--steps", help="List the steps of each run, without their results.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("runs", epilog="Example: firecron runs send-daily-digest -n 5")(runs)
-
-
 def runs(
     name: OnlyName = None,
     most: Most = 20,
@@ -46,8 +42,7 @@ def runs(
     died and isn't recorded yet, comes after the recorded runs. Without NAME, shows the last run of each job. --steps
     lists what each run has recorded with run.step, without the results, also a run by hand that isn't recorded.
     """
-    output = Output(as_json=as_json)
-    with answering(output):
+    with answering(as_json=as_json) as output:
         service = LockService()
         operator, paths = Operator(service), service.paths
         if name is None and with_steps:
@@ -110,7 +105,20 @@ class RunsView:
         return replace(seen, steps=self._operator.steps(self._name, ticks, recorded))
 
     def show(self, seen: SeenRuns) -> Text:
-        return _shown(self._output, self._name, seen, self._most, self._where)
+        found = seen.runs
+        lines = [
+            *_lines(self._output, found[-self._most :], found[-self._most :]),
+            *_unfinished(self._output, seen),
+            *_new_steps((), seen.steps or ()),
+        ]
+        if not lines:
+            why = f"but its lock has a node: see firecron locks {self._name}" if seen.has_lock else _NONE_YET
+            lines = [Text(f"There is no run of {self._name} in {self._where} ({why}).")]
+        if found:
+            lines.append(_total(found, min(self._most, len(found))))
+        if seen.denied is not None:
+            lines.append(Text(f"It is not known whether a run is under way: {seen.denied}", "dim"))
+        return Text("\n").join(lines)
 
     def lines(self, last: SeenRuns | None, seen: SeenRuns) -> list[Text]:
         if last is None or not (last.runs or last.unfinished):
@@ -150,23 +158,6 @@ def counts(found: Sequence[Entry]) -> dict[str, int]:
     for run in found:
         counter[run.outcome] += run.count
     return dict(sorted(counter.items()))
-
-
-def _shown(output: Output, name: str, seen: SeenRuns, most: int, where: str) -> Text:
-    found = seen.runs
-    lines = [
-        *_lines(output, found[-most:], found[-most:]),
-        *_unfinished(output, seen),
-        *_new_steps((), seen.steps or ()),
-    ]
-    if not lines:
-        why = f"but its lock has a node: see firecron locks {name}" if seen.has_lock else _NONE_YET
-        lines = [Text(f"There is no run of {name} in {where} ({why}).")]
-    if found:
-        lines.append(_total(found, min(most, len(found))))
-    if seen.denied is not None:
-        lines.append(Text(f"It is not known whether a run is under way: {seen.denied}", "dim"))
-    return Text("\n").join(lines)
 
 
 def _new_steps(last: Sequence[TickSteps], seen: Sequence[TickSteps]) -> list[Text]:

@@ -38,19 +38,13 @@ Expect: TypeAlias = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("status", epilog="Example: firecron status --watch")(status)
-    app.command("check", epilog="Example: firecron check nightly-import || page-somebody")(check)
-
-
 def status(jobs: Jobs = None, watching: Watch = False, interval: Interval = 2.0, as_json: Json = False) -> None:
     """Show all jobs: whether each is as it should be, and why not.
 
     A row has the job's verdict, its next tick, and how its last run ended, how long that took and where it was. Below
     are the schedule and its meaning. Jobs come from the catalogue, which their programs write when they start.
     """
-    output = Output(as_json=as_json)
-    with answering(output):
+    with answering(as_json=as_json) as output:
         service = LockService()
         changes = Changes(service, service.paths.locks, service.paths.jobs)
         give(output, StatusView(service, output, jobs or ()), changes, interval, watching=watching)
@@ -63,8 +57,7 @@ def check(jobs: Jobs = None, expect: Expect = None, as_json: Json = False) -> No
     prints warnings, such as a pause of more than a day, which don't count. For scripts and monitoring: it reads three
     nodes, and no history.
     """
-    output = Output(as_json=as_json)
-    with answering(output):
+    with answering(as_json=as_json) as output:
         expected = split_names(expect or ())
         if expect and not expected:
             raise Failure("--expect names no job: give names, as --expect digest,import", Exit.USAGE)
@@ -84,7 +77,10 @@ def check(jobs: Jobs = None, expect: Expect = None, as_json: Json = False) -> No
             "status": report.status,
             "jobs": [{**verdict.to_json(), "warning": verdict.is_warning} for verdict in found],
         }
-        lines = [finding(verdict) for verdict in found]
+        lines = [
+            Text(f"{verdict.job}: ").append(verdict.word, _VERDICTS[verdict.word]).append(f": {verdict.why}")
+            for verdict in found
+        ]
         lines += [_nothing(service.settings, verdicts)] if report.status == "unknown" else []
         output.give(value, Text("\n").join(lines or [total(verdicts)]))
         if report.status != "ok":
@@ -104,15 +100,17 @@ class StatusView:
         self._seen: SeenJobs | None = None
 
     def look(self) -> SeenJobs:
-        seen = _look(self._status, self._settings, self._names)
-        self._seen = self._status.with_last(seen, self._seen)
+        nodes = self._status.read()
+        _check_names(nodes, self._settings, self._names)
+        self._seen = self._status.with_last(self._status.judge(nodes, self._names or None), self._seen)
         return self._seen
 
     def show(self, seen: SeenJobs) -> Text:
         if not seen.rows:
             return _nothing(self._settings)
         if not self._output.out.is_terminal:
-            return Text("\n").join(row_line(row, seen.now) for row in sorted(seen.rows, key=row_rank))
+            rows = sorted(seen.rows, key=lambda row: rank(row.verdict))
+            return Text("\n").join(row_line(row, seen.now) for row in rows)
         summary = total(row.verdict for row in seen.rows)
         return Text("\n").join([*table(seen.rows, seen.now, self._output.out), summary])
 
@@ -144,12 +142,6 @@ def _nothing(settings: Settings, others: Sequence[JobVerdict] = ()) -> Text:
 def _told(seen: SeenJobs) -> dict[str, object]:
     """Return what is news of each job if it changes: not the next tick, and not the renewals of a run."""
     return {row.job: (row.verdict, row.declared, row.last) for row in seen.rows}
-
-
-def _look(status: Status, settings: Settings, names: Sequence[str]) -> SeenJobs:
-    nodes = status.read()
-    _check_names(nodes, settings, names)
-    return status.judge(nodes, names or None)
 
 
 def _check_names(nodes: Nodes, settings: Settings, names: Sequence[str]) -> None:
@@ -184,20 +176,15 @@ def rank(verdict: JobVerdict) -> tuple[bool, bool, bool, str]:
     return verdict.word == "retired", not verdict.is_alarm, not verdict.is_warning, verdict.job
 
 
-def row_rank(row: Row) -> tuple[bool, bool, bool, str]:
-    """Return the sort key of a row."""
-    return rank(row.verdict)
-
-
 def table(rows: Sequence[Row], now: int, console: Console) -> list[Text]:
     """Return the lines for this terminal: those of the retired jobs at the end, apart."""
-    live = sorted((row for row in rows if not _is_retired(row)), key=row_rank)
+    live = [row for row in sorted(rows, key=lambda row: rank(row.verdict)) if row.verdict.word != "retired"]
     cells = [_cells(row, now) for row in live]
     widths = [max(map(cell_len, column)) for column in zip(_HEAD, *cells, strict=True)]
     lines = [Text(_line(_HEAD, widths), "dim")] if live else []
     for row, found in zip(live, cells, strict=True):
         lines += _block(row, found, widths, console)
-    retired = [row for row in rows if _is_retired(row)]
+    retired = [row for row in rows if row.verdict.word == "retired"]
     if retired:
         lines += [Text(""), Text("Retired, not in the count:", "dim")]
         lines += [line for row in retired for line in _wrapped(f"{row.job}: {row.verdict.why}", "dim", console)]
@@ -215,7 +202,8 @@ def row_line(row: Row, now: int) -> Text:
         parts.append(f"last {last}{duration and f', took {duration}'}{by and f', by {by}'}")
     if _is_said(row.verdict):
         parts.append(row.verdict.why)
-    return Text(f"{row.job}: ").append(row.verdict.word, _VERDICTS[row.verdict.word]).append(_joined(parts))
+    line = Text(f"{row.job}: ").append(row.verdict.word, _VERDICTS[row.verdict.word])
+    return line.append("".join(f"; {part}" for part in parts))
 
 
 def total(verdicts: Iterable[JobVerdict]) -> Text:
@@ -224,11 +212,6 @@ def total(verdicts: Iterable[JobVerdict]) -> Text:
     counted: Counter[str] = Counter(live)
     of_all = ", ".join(f"{counted[word]} {word}" for word in _VERDICTS if counted[word])
     return Text(f"{len(live)} {'job' if len(live) == 1 else 'jobs'}{of_all and ': '}{of_all}", "dim")
-
-
-def finding(verdict: JobVerdict) -> Text:
-    """Return the line of a job that is not as it should be."""
-    return Text(f"{verdict.job}: ").append(verdict.word, _VERDICTS[verdict.word]).append(f": {verdict.why}")
 
 
 def _cells(row: Row, now: int) -> tuple[str, ...]:
@@ -255,7 +238,6 @@ def _ended(entry: Entry) -> int | None:
 
 
 def _block(row: Row, cells: Sequence[str], widths: Sequence[int], console: Console) -> Iterator[Text]:
-    """Yield the lines of one job."""
     if not cells[0]:
         yield Text(row.job, "bold")
     line = Text(_padded(cells[0], widths[0]), "bold")
@@ -273,7 +255,9 @@ def _block(row: Row, cells: Sequence[str], widths: Sequence[int], console: Conso
     if owner and not fits:
         yield from _wrapped(f"on {owner}", "dim", console)
     if _is_said(row.verdict):
-        yield from _wrapped(row.verdict.why, _style(row.verdict).removeprefix("bold "), console)
+        is_only_warning = row.verdict.is_warning and not row.verdict.is_alarm
+        style = "yellow" if is_only_warning else _VERDICTS[row.verdict.word].removeprefix("bold ")
+        yield from _wrapped(row.verdict.why, style, console)
 
 
 def _wrapped(text: str, style: str, console: Console) -> list[Text]:
@@ -292,17 +276,9 @@ def _schedule(row: Row) -> str:
     return words if schedule.every is not None else f"{schedule.line}{_GAP}{words}"
 
 
-def _is_retired(row: Row) -> bool:
-    return row.verdict.word == "retired"
-
-
 def _is_said(verdict: JobVerdict) -> bool:
     """Return whether people are told why: of a job that is as it should be, they needn't know."""
     return verdict.word != "ok" or verdict.is_warning
-
-
-def _style(verdict: JobVerdict) -> str:
-    return "yellow" if verdict.is_warning and not verdict.is_alarm else _VERDICTS[verdict.word]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -311,7 +287,3 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def _padded(text: str, size: int) -> str:
     return text + " " * (size - cell_len(text))
-
-
-def _joined(parts: Sequence[str]) -> str:
-    return "".join(f"; {part}" for part in parts)

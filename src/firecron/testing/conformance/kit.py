@@ -111,6 +111,10 @@ class Kit:
         self._jumped = True
         self.timing.advance(seconds)
 
+    def now(self, service: LockService) -> int:
+        """Return the service's estimate of the database's time in milliseconds."""
+        return service.clock.now(Deadline.after(self.timing, PATIENCE)).server
+
     @property
     def path(self) -> str:
         """The path of the lock of the test's name."""

@@ -15,44 +15,39 @@ from firecron.errors import Unavailable
 from firecron.lock.record import DAY
 from firecron.store import KeptAlive, Watch, Watching
 from firecron.testing.conformance.kit import MARGIN, PATIENCE, TTL, Kit, refused, taken
-from firecron.testing.conformance.lease import PLAIN_FIELDS
+from firecron.testing.conformance.lock import PLAIN_FIELDS
 
-# Each value replaces a field of a good record, or the whole node if the field's name is empty.
-STRANGE: list[tuple[str, object]] = [
-    ("", "locked"),
-    ("", 1794992400123),
-    ("", True),
-    ("", False),
-    ("", [1794992400123, "api"]),
-    ("", {"holder": "somebody"}),
-    ("", {"slot": "2020-11-18T09:00:00Z"}),
-    ("expiresAt", "2020-11-18T09:00:00Z"),
-    ("expiresAt", "1794992400123"),
-    ("expiresAt", True),
-    ("expiresAt", {"seconds": 1794992400}),
-    ("acquiredAt", "1794992400123"),
-    ("acquiredAt", False),
-    ("attempt", "1"),
-    ("attempt", True),
-    ("fence", "1794992400123"),
-    ("fence", True),
-    ("holder", 17),
-    ("holder", ["a", "b"]),
-    ("instance", 17),
-    ("instanceId", {"revision": "api"}),
-    ("outcome", True),
-    ("releasedAt", "1794992400123"),
-    ("releasedAt", False),
-    ("slot", 1794992400123),
-    ("slot", "2020-11-18 09:00:00"),
-    ("slot", "2020-11-18T09:00:00.000Z"),
-    ("slot", "2020-11-18T09:00:00+00:00"),
-    ("slot", "2020-13-18T09:00:00Z"),
-    ("slot", "soon"),
-    ("succeededSlot", "yesterday"),
-    ("unfinished", True),
-    ("unfinished", "2020-11-18"),
-]
+# Each value replaces this field of a good record, or the whole node if the field's name is empty.
+STRANGE: dict[str, list[object]] = {
+    "": [
+        "locked",
+        1794992400123,
+        True,
+        False,
+        [1794992400123, "api"],
+        {"holder": "somebody"},
+        {"slot": "2020-11-18T09:00:00Z"},
+    ],
+    "expiresAt": ["2020-11-18T09:00:00Z", "1794992400123", True, {"seconds": 1794992400}],
+    "acquiredAt": ["1794992400123", False],
+    "attempt": ["1", True],
+    "fence": ["1794992400123", True],
+    "holder": [17, ["a", "b"]],
+    "instance": [17],
+    "instanceId": [{"revision": "api"}],
+    "outcome": [True],
+    "releasedAt": ["1794992400123", False],
+    "slot": [
+        1794992400123,
+        "2020-11-18 09:00:00",
+        "2020-11-18T09:00:00.000Z",
+        "2020-11-18T09:00:00+00:00",
+        "2020-13-18T09:00:00Z",
+        "soon",
+    ],
+    "succeededSlot": ["yesterday"],
+    "unfinished": [True, "2020-11-18"],
+}
 
 
 class NodeConformance(Kit):
@@ -62,9 +57,9 @@ class NodeConformance(Kit):
         """No contender acquires a malformed node, and the node stays as it is."""
         service = self.service()
         now = self.server_time()
-        far = to_text(now + 2 * DAY)
         expired = {"acquiredAt": now - 120_000, "expiresAt": now - 60_000, "holder": "h"}
-        for field, value in [*STRANGE, ("slot", far)]:
+        strange = [(field, value) for field, values in STRANGE.items() for value in values]
+        for field, value in [*strange, ("slot", to_text(now + 2 * DAY))]:
             self.node = {**expired, field: value} if field else value
             before = self.node
             refused(service.acquire(self.name, TTL), "malformed")

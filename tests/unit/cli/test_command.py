@@ -19,12 +19,10 @@ from tests.unit.listeners import recorded
 from tests.unit.runs.bodies import make_run
 from tests.unit.threads import PATIENCE, ended, named
 
+import firecron.cli.process as module
 from firecron import FireCron, LockService, distributed_cron
 from firecron.base.flag import Flag
-from firecron.cli.process import command as module
-from firecron.cli.process.command import Command, under_lock, under_tick
-from firecron.cli.process.process_group import ProcessGroup
-from firecron.cli.process.signals import FORWARDED, Signals
+from firecron.cli.process import FORWARDED, Command, ProcessGroup, Signals, under_lock, under_tick
 from firecron.errors import Cancelled, CommandFailed, Stopping
 from firecron.lock.refusal import Refusal
 from firecron.testing import FakeTiming, MemoryStore

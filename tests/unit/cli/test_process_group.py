@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from firecron.cli.process import process_group
-from firecron.cli.process.process_group import ProcessGroup, check_command
+from firecron.cli import process
+from firecron.cli.process import ProcessGroup, check_command
 from firecron.errors import NotStarted
 
 
@@ -28,13 +28,13 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def guardians(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     """The guardians that were started."""
     started: list[subprocess.Popen[bytes]] = []
-    start = process_group.start_guardian
+    start = process.start_guardian
 
     def note() -> subprocess.Popen[bytes]:
         started.append(start())
         return started[-1]
 
-    monkeypatch.setattr(process_group, "start_guardian", note)
+    monkeypatch.setattr(process, "start_guardian", note)
     return started
 
 
@@ -137,7 +137,7 @@ def test_the_foreground_is_this_process_at_its_own_terminal(
 
     monkeypatch.setattr(os, "isatty", terminals.__contains__)
     monkeypatch.setattr(os, "tcgetpgrp", group)
-    assert process_group.is_in_foreground() is is_so
+    assert process.is_in_foreground() is is_so
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
@@ -152,7 +152,7 @@ def test_the_terminal_is_lent_to_the_command(is_gone: bool, monkeypatch: pytest.
         if is_gone and len(given) == 2:
             raise OSError("the terminal is gone")
 
-    monkeypatch.setattr(process_group, "is_in_foreground", lambda: True)
+    monkeypatch.setattr(process, "is_in_foreground", lambda: True)
     monkeypatch.setattr(os, "tcsetpgrp", give)
     group = ProcessGroup(["true"], os.environ)
     assert group.wait() == 0

@@ -1,8 +1,15 @@
-"""The doors: a site (the triggers, or the page) in a program's framework, one door for each kind of framework.
+"""The web: one request and one reply for every framework, for the triggers and the page, which are the sites.
 
-    AsgiApp           ASGI, mounted (Starlette, FastAPI) or served alone
-    make_blueprint    Flask
-    make_urls         Django: URL patterns for `include`
+    door    makes a `Request` of what its framework has, and sends the `Reply`: `AsgiApp` for ASGI, mounted (Starlette,
+            FastAPI) or served alone, `make_blueprint` for Flask, `make_urls` for Django: patterns for `include`
+    site    makes the reply, in two steps, which both may block: the triggers' `Handler`, the page's `Desk`
+
+        receive    who asks, and for what: whoever is refused gets a `Reply` at once, and a request that is served
+                   becomes `Work`
+        do         the work: what it reads of the database, or a run until its end
+
+The steps are two, because the threads of a door are few: a refusal must not wait until the jobs of others have ended.
+A site decides, and knows no framework. A door carries out, and decides nothing.
 
 **ASGI.** The application never blocks the event loop. It has bounded sets of threads: one receives requests, one reads
 the database, one performs runs. A run goes on to its end under its lock, even if the client hangs up or the server
@@ -20,11 +27,13 @@ What a request reads and runs belongs to the trace that its headers name.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import copy_context
+from dataclasses import dataclass, field
+from http import HTTPStatus
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from urllib.parse import unquote
 
 from firecron.base.flag import tell_after_fork
@@ -32,12 +41,99 @@ from firecron.base.off_loop import off_loop
 from firecron.base.threads import Workers
 from firecron.base.tracing import trace_of, traced
 from firecron.errors import ConfigurationError
-from firecron.web.messages import MOST_BODY, Headers, Received, Reply, Request, Site, Threads, Work, all_headers
 
 if TYPE_CHECKING:
     import flask
     from django.http import HttpRequest, HttpResponse
     from flask.blueprints import BlueprintSetupState
+
+# --- a request and its reply, and what a door serves
+
+MOST_BODY = 65_536
+
+
+class Headers(Mapping[str, str]):
+    """The headers of a request, by names in upper or lower case. The values of a repeated header are joined."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
+        self._values: dict[str, str] = {}
+        for name, value in pairs:
+            key = name.lower()
+            self._values[key] = f"{self._values[key]}, {value}" if key in self._values else value
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The parts of a request that a site needs.
+
+    `path` is the decoded path below the mount; it is empty for the mount without its slash. `full_path` is the path
+    with the mount. `original` is the framework's own request.
+    """
+
+    method: str
+    path: str
+    headers: Headers = field(default_factory=Headers)
+    query: str = ""
+    full_path: str = ""
+    scheme: str = "http"
+    original: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An HTTP response. In reply to HEAD the door leaves the body out."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def all_headers(reply: Reply) -> dict[str, str]:
+    """Return the headers, with the body's length. A 304 has none: it would be that of the 200."""
+    length = {} if reply.status == HTTPStatus.NOT_MODIFIED else {"Content-Length": str(len(reply.body))}
+    return {**reply.headers, **length}
+
+
+# The threads of a door, in sets: so the page opens while all readers wait for a database that doesn't reply, and is
+# read while all workers run jobs.
+Threads: TypeAlias = Literal["receiving", "reading", "running"]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is left to do of a request that is served.
+
+    `do` returns the reply, and doesn't raise. It gets the body if `has_body`: None for one of more than `MOST_BODY`
+    bytes, and an empty one if it has not come whole, because half of a wish is none. Where a door can send a stream, it
+    sends one instead for work that `is_stream`.
+    """
+
+    do: Callable[[bytes | None], Reply]
+    threads: Threads = "running"
+    has_body: bool = False
+    is_stream: bool = False
+
+
+Received: TypeAlias = Reply | Work
+
+
+class Site(Protocol):
+    """What a door serves. It is called on many threads at the same time."""
+
+    def receive(self, request: Request) -> Received | Awaitable[Received]:
+        """Return the reply, or the work that returns it. Don't raise. An awaitable is only for a door of ASGI."""
+
+
+# --- what every door does
 
 
 def _receive(site: Site, request: Request) -> Received | Awaitable[Received]:
@@ -137,7 +233,6 @@ class AsgiApp:
 
 
 async def send_reply(reply: Reply, method: str, send: Send) -> None:
-    """Send a reply to a request of this method."""
     await send({"type": "http.response.start", "status": reply.status, "headers": encoded(all_headers(reply))})
     await send({"type": "http.response.body", "body": b"" if method == "HEAD" else reply.body})
 

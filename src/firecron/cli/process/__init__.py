@@ -1,1 +1,0 @@
-"""A command that runs as a child process, and the signals that end it."""
