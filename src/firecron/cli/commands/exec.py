@@ -18,8 +18,7 @@ from firecron.cli.options import Every, Starting, given_schedule
 from firecron.cli.output import Exit, Failure, Output, answering, code_of_refusal, tell_events
 from firecron.cli.process.command import Command, under_lock, under_tick
 from firecron.cli.process.signals import Signals
-from firecron.cron.schedule import DEFAULT_ZONE, Schedule
-from firecron.cron.ticks import shortest_interval
+from firecron.cron.schedule import DEFAULT_ZONE, Schedule, shortest_interval
 from firecron.errors import Cancelled, CommandFailed, LeaseLost, NotStarted, Stopping
 from firecron.jobs.decorator import declared, distributed_cron
 from firecron.jobs.job import Job, make_job

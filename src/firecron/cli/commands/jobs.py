@@ -21,9 +21,8 @@ from firecron.base.instants import in_utc
 from firecron.cli.loading import Loaded, load, load_crons
 from firecron.cli.options import AppPath, Every, Json, Starting, given_instant, given_schedule
 from firecron.cli.output import Exit, Failure, Output, answering
-from firecron.cron.clock_changes import Change, special_nights
 from firecron.cron.schedule import Schedule, schedule_fields
-from firecron.cron.words import in_words
+from firecron.cron.words import Change, in_words, special_nights
 from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions
 from firecron.leaders.leader import LeaderOptions
