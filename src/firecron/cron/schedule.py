@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
@@ -281,6 +282,8 @@ def newest(schedule: Schedule, start: int, end: int, most: int) -> list[str]:
     return [to_text(tick) for tick in found[-most:]]
 
 
+# A program may have many jobs of one schedule.
+@lru_cache(1_000)
 def shortest_interval(schedule: Schedule) -> float:
     """Return the shortest time between some ticks of a schedule, in seconds. It is the same on every instance."""
     ticks = [schedule.after(to_datetime(0))]
