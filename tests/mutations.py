@@ -53,7 +53,6 @@ LISTED = {
     "lock/protocol.py",
     "lock/record.py",
     "steps/protocol.py",
-    "steps/record.py",
 }
 # These are no part of what runs jobs.
 APART = {"cli", "demo", "testing"}

@@ -242,8 +242,8 @@ class FireCron:
     async def __aenter__(self) -> Self:
         import asyncio
 
-        from firecron.base.frames import say_without_traceback
         from firecron.base.off_loop import off_loop
+        from firecron.scheduler.startup import say_without_traceback
 
         self.engine.runner.loop = asyncio.get_running_loop()
         starting = asyncio.ensure_future(off_loop(self.start))

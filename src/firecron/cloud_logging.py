@@ -94,7 +94,8 @@ class CloudHandler(StructuredLogHandler):
             if isinstance(given, Mapping)
             else {}
         )
-        made.labels = {**run_labels(), **labels}
+        run = current_run()
+        made.labels = {**({} if run is None else {LOCK_LABEL: run.name, RUN_LABEL: run.idempotency_key}), **labels}
         request = getattr(record, "http_request", None)
         if request is not None:
             made.http_request = _plain(request)
@@ -121,12 +122,6 @@ class Plain(json.JSONEncoder):
     def encode(self, o: object) -> str:
         self.ensure_ascii = True  # else a lone surrogate, which a file name may contain, could not be written
         return super().encode(_plain(o))
-
-
-def run_labels() -> dict[str, str]:
-    """Return the labels that name the current run; none outside of a run."""
-    run = current_run()
-    return {} if run is None else {LOCK_LABEL: run.name, RUN_LABEL: run.idempotency_key}
 
 
 def _bare(record: logging.LogRecord, error: Exception) -> logging.LogRecord:

@@ -23,7 +23,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 try:
@@ -79,8 +79,8 @@ def instrument(
     """
     measures = _Measures(meter_provider or get_meter_provider(), now)
     unsubscribe = crons.events.subscribe(measures.hear)
-    spans = _Spans(tracer_provider or get_tracer_provider())
-    unwrap = crons.registry.wrap(spans.around) if isinstance(crons, FireCron) else None
+    spans = _spans(tracer_provider or get_tracer_provider())
+    unwrap = crons.registry.wrap(spans) if isinstance(crons, FireCron) else None
 
     def stop() -> None:
         unsubscribe()
@@ -91,14 +91,11 @@ def instrument(
     return stop
 
 
-class _Spans:
-    """Opens the spans."""
-
-    def __init__(self, provider: TracerProvider) -> None:
-        self._tracer = provider.get_tracer("firecron", __version__)
+def _spans(provider: TracerProvider) -> Callable[[Run], AbstractContextManager[None]]:
+    tracer = provider.get_tracer("firecron", __version__)
 
     @contextmanager
-    def around(self, run: Run) -> Iterator[None]:
+    def around(run: Run) -> Iterator[None]:
         attributes = {
             "firecron.job": run.name,
             "firecron.slot": None if run.slot is None else to_text(run.slot),
@@ -108,7 +105,7 @@ class _Spans:
         }
         known = {name: value for name, value in attributes.items() if value is not None}
         # OpenTelemetry would record an error with its secrets.
-        with self._tracer.start_as_current_span(
+        with tracer.start_as_current_span(
             f"run {run.name}", attributes=known, record_exception=False, set_status_on_exception=False
         ) as span:
             try:
@@ -117,6 +114,8 @@ class _Spans:
                 _end(span, run, error)
                 raise
             _end(span, run, None)
+
+    return around
 
 
 def _end(span: Span, run: Run, error: BaseException | None) -> None:

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from sentry_sdk.types import Hint, MonitorConfig
 
     from firecron.app import FireCron
-    from firecron.cron.line import WeekDays
     from firecron.jobs.job import Job
 
 LONGEST_SLUG = 50
@@ -210,7 +209,9 @@ def _in_minutes(text: str) -> tuple[str, int] | None:
     """
     line = CronLine(text)
     days = line.days
-    if len(line.seconds) > 1 or (days.of_month and days.of_month.last) or (days.of_week and _is_of_month(days.of_week)):
+    if len(line.seconds) > 1 or (days.of_month and days.of_month.last):
+        return None
+    if days.of_week and (days.of_week.nth or days.of_week.last):
         return None
     fields = (
         _field(line.minutes, 60),
@@ -220,10 +221,6 @@ def _in_minutes(text: str) -> tuple[str, int] | None:
         _field(days.of_week.each, 0) if days.of_week else "*",
     )
     return " ".join(fields), min(line.seconds)
-
-
-def _is_of_month(days: WeekDays) -> bool:
-    return bool(days.nth or days.last)
 
 
 def _field(numbers: Collection[int], every: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias, get_args
 
-from firecron.cron.clock_changes import Kind
+from firecron.cron.words import Kind
 from firecron.jobs.run import Outcome
 from firecron.ops.findings import Kind as ProblemKind
 from firecron.ops.findings import Level

@@ -36,7 +36,7 @@ from firecron.lock.refusal import LEVELS
 from firecron.lock.trail import Deed, make_act
 from firecron.runs.entry import Entry
 from firecron.settings import FACTS, Settings, load
-from firecron.steps.record import StepRecord
+from firecron.steps.protocol import StepRecord
 from rtdb_emulator.pytest_plugin import Rtdb
 
 OPERATING = ROOT / "docs" / "two-in-the-morning.md"

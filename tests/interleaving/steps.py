@@ -20,8 +20,7 @@ from firecron.errors import Denied, LeaseLost, StepInDoubt, StoreError, Unavaila
 from firecron.lock.protocol import ABSENT, Action, Exchange, Pause, Read, Swap, Swapped
 from firecron.lock.record import Lost
 from firecron.steps import protocol
-from firecron.steps.protocol import Ask, Claimant, Step
-from firecron.steps.record import StepRecord, read_step
+from firecron.steps.protocol import Ask, Claimant, Step, StepRecord, read_step
 from firecron.store import NULL_ETAG, Snapshot
 
 Node: TypeAlias = dict[str, Any] | None

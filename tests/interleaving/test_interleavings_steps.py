@@ -12,7 +12,7 @@ from tests.interleaving.steps import StepModel, StepScenario, explore_steps
 
 from firecron.steps import protocol
 from firecron.steps import protocol as step_protocol
-from firecron.steps.record import StepRecord, judge_intent, judge_result
+from firecron.steps.protocol import StepRecord, judge_intent, judge_result
 
 MISFORTUNES: tuple[dict[str, int], ...] = (
     {},

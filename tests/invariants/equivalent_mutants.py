@@ -154,32 +154,32 @@ EQUIVALENT: dict[str, str] = {
     ),
     "schedule.Schedule.after: start = _in_utc(instant).replace(microsecond=0) -> start = "
     "_in_utc(instant).replace(microsecond=1)": ("croniter looks at whole seconds, too."),
-    "ticks.newest: if not has_tick(schedule, start, end): -> if False:": ("It saves a search that finds nothing."),
-    "ticks.newest: while first < last and len(found) < most: -> while first < last and len(found) <= most:": (
+    "schedule.newest: if not has_tick(schedule, start, end): -> if False:": ("It saves a search that finds nothing."),
+    "schedule.newest: while first < last and len(found) < most: -> while first < last and len(found) <= most:": (
         "It finds the same ticks, by other steps."
     ),
-    "ticks.newest: ticks = list(islice(schedule.between(low, last), 2 * most + 1)) -> ticks = "
+    "schedule.newest: ticks = list(islice(schedule.between(low, last), 2 * most + 1)) -> ticks = "
     "list(islice(schedule.between(low, last), 3 * most + 1))": ("It finds the same ticks, by other steps."),
-    "ticks.newest: ticks = list(islice(schedule.between(low, last), 2 * most + 1)) -> ticks = "
+    "schedule.newest: ticks = list(islice(schedule.between(low, last), 2 * most + 1)) -> ticks = "
     "list(islice(schedule.between(low, last), 2 * most + 2))": ("It finds the same ticks, by other steps."),
-    "ticks.newest: if len(ticks) > 2 * most and span > _SECOND: -> if len(ticks) >= 2 * most and span > _SECOND:": (
+    "schedule.newest: if len(ticks) > 2 * most and span > _SECOND: -> if len(ticks) >= 2 * most and span > _SECOND:": (
         "It finds the same ticks, by other steps."
     ),
-    "ticks.newest: if len(ticks) > 2 * most and span > _SECOND: -> if (len(ticks) > 2 * most):": (
+    "schedule.newest: if len(ticks) > 2 * most and span > _SECOND: -> if (len(ticks) > 2 * most):": (
         "In a second there is one tick at the most."
     ),
-    "ticks.newest: if len(ticks) > 2 * most and span > _SECOND: -> if len(ticks) > 2 * most and span >= _SECOND:": (
+    "schedule.newest: if len(ticks) > 2 * most and span > _SECOND: -> if len(ticks) > 2 * most and span >= _SECOND:": (
         "In a second there is one tick at the most."
     ),
-    "ticks.newest: if len(ticks) <= most // 2: -> if True:": ("It finds the same ticks, by other steps."),
-    "ticks.newest: if len(ticks) <= most // 2: -> if len(ticks) <= most * 2:": (
+    "schedule.newest: if len(ticks) <= most // 2: -> if True:": ("It finds the same ticks, by other steps."),
+    "schedule.newest: if len(ticks) <= most // 2: -> if len(ticks) <= most * 2:": (
         "It finds the same ticks, by other steps."
     ),
-    "ticks.newest: if len(ticks) <= most // 2: -> if len(ticks) <= most // 3:": (
+    "schedule.newest: if len(ticks) <= most // 2: -> if len(ticks) <= most // 3:": (
         "It finds the same ticks, by other steps."
     ),
-    "ticks.newest: span *= 4 -> span *= 5": ("It finds the same ticks, by other steps."),
-    "ticks.newest_tick: found = newest(schedule, 0, to_milliseconds(now), 1) -> found = newest(schedule, 1, "
+    "schedule.newest: span *= 4 -> span *= 5": ("It finds the same ticks, by other steps."),
+    "schedule.newest_tick: found = newest(schedule, 0, to_milliseconds(now), 1) -> found = newest(schedule, 1, "
     "to_milliseconds(now), 1)": ("In the first second of 1970 nobody asks."),
     "policy.needs_rerun: is_abandoned = record.open_slot is not None and not record.is_live(now, margin) -> "
     "is_abandoned = (record.open_slot is not None)": ("Whoever asks has found that nobody holds the lock."),
@@ -220,7 +220,7 @@ EQUIVALENT: dict[str, str] = {
     'waves.Waves._left_open: with self._lock: -> with __import__("contextlib").nullcontext():': (
         "A tick that comes in between is judged again by the call that follows it."
     ),
-    "ticks: _SOME_TICKS = 3 -> _SOME_TICKS = 4": ("How many ticks are looked at is not promised."),
+    "schedule: _SOME_TICKS = 3 -> _SOME_TICKS = 4": ("How many ticks are looked at is not promised."),
     "access._certificates: return {} -> return None": ("Neither has any certificates."),
     "lanes.Lanes.wait: if turn.lane.current is turn: -> if True:": ("A turn that tries is displaced by no other."),
     "policy.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
@@ -245,10 +245,10 @@ EQUIVALENT: dict[str, str] = {
     "to_milliseconds(slot), now - 1): -> for span in _in_order(free(record, now - 1), 1 if slot is None else "
     "to_milliseconds(slot), now - 1):": ("No span begins as early as that."),
     "policy._in_order: if start < stop: -> if start <= stop:": ("In a span without any time there is no tick."),
-    "ticks.has_tick: if start // 1000 >= end // 1000: -> if False:": (
+    "schedule.has_tick: if start // 1000 >= end // 1000: -> if False:": (
         "It saves a look at the schedule, which says the same."
     ),
-    "ticks.has_tick: if start // 1000 >= end // 1000: -> if start // 1000 > end // 1000:": (
+    "schedule.has_tick: if start // 1000 >= end // 1000: -> if start // 1000 > end // 1000:": (
         "It saves a look at the schedule, which says the same."
     ),
     "policy.freed_at: return max(int(number or 0) for number in (record.expiresAt, record.releasedAt, "
@@ -279,12 +279,8 @@ EQUIVALENT: dict[str, str] = {
         "It saves a look at the schedule, which finds nothing odd either."
     ),
     "registry.Checks.warnings: return -> nothing": ("It saves a look at the schedule, which finds nothing odd either."),
-    "registry.Checks._interval: if key not in self._intervals: -> if True:": (
-        "It saves another look at the same schedule."
-    ),
-    "ticks.shortest_interval: ticks = [schedule.after(to_datetime(0))] -> ticks = [schedule.after(to_datetime(1))]": (
-        "A tick comes a second later at the soonest."
-    ),
+    "schedule.shortest_interval: ticks = [schedule.after(to_datetime(0))] -> ticks = "
+    "[schedule.after(to_datetime(1))]": ("A tick comes a second later at the soonest."),
     "tokens.RefreshingTokens.__init__: self._failure: StoreError | None = None -> nothing": (
         "A refresh sets it before anything asks for it."
     ),
@@ -412,13 +408,14 @@ EQUIVALENT: dict[str, str] = {
     "cloud_logging.CloudHandler._ask: if isinstance(one, CloudLoggingFilter): -> if True:": (
         "Other filters have no use for it."
     ),
-    "clock_changes.Change._wall: return (self.at + offset).replace(tzinfo=None) -> return (self.at + "
-    "offset).replace()": ("The zone is not shown."),
-    "clock_changes.special_nights: yield Change(at, before, after, _kind(schedule, line, at, is_forward=after > "
+    "words.Change._wall: return (self.at + offset).replace(tzinfo=None) -> return (self.at + offset).replace()": (
+        "The zone is not shown."
+    ),
+    "words.special_nights: yield Change(at, before, after, _kind(schedule, line, at, is_forward=after > "
     "before), found) -> yield Change(at, before, after, _kind(schedule, line, at, is_forward=after >= before), "
     "found)": ("A change goes one way or the other."),
-    "clock_changes._changes: while low < end: -> while low <= end:": ("What is found from the end on is after it."),
-    "clock_changes._changes: if before != after: -> if True:": (
+    "words._changes: while low < end: -> while low <= end:": ("What is found from the end on is after it."),
+    "words._changes: if before != after: -> if True:": (
         "It saves a search: where the clocks don't change, no time is affected."
     ),
     "decorator.note: return -> nothing": ("Nothing comes after it."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.invariants.mutants import Mutant
 
-RECORDS = "tests/unit/steps/test_record_writers.py"
+RECORDS = "tests/unit/steps/test_protocol_writers.py"
 EXCHANGES = "tests/unit/steps/test_protocol_writing.py"
 STEPS = "tests/unit/steps/test_steps.py tests/unit/steps/test_steps_doubts.py tests/unit/steps/test_steps_refused.py"
 ASYNC = "tests/unit/steps/test_steps_async.py"
@@ -24,7 +24,7 @@ def _of(number: int, tests: str, *changes: tuple[str, str, str]) -> tuple[Mutant
 
 STEP_MUTANTS = (
     *_in(
-        "steps/record.py",
+        "steps/protocol.py",
         ("if not isinstance(node, dict):", "if False:", RECORDS),
         ("if fence is None or started_at is None:", "if fence is None:", RECORDS),
         ("if fence is None or started_at is None:", "if started_at is None:", RECORDS),
@@ -83,7 +83,7 @@ STEP_MUTANTS = (
     ),
     *_in(
         "steps/steps.py",
-        ("if not self._is_async and _is_async(function):", "if False:", STEPS),
+        ("if not self._is_async and is_async(function):", "if False:", STEPS),
         ("            if self._is_over:\n", "            if False:\n", STEPS),
         ('and not (again and self._uses[use.name].state == "over")', "and not again", ASYNC),
         ("            self._run.check()\n            self._read()\n", "            self._read()\n", STEPS),
@@ -118,7 +118,7 @@ STEP_MUTANTS = (
         ("last = attempt if is_unfinished else 0", "last = 0", RESUMING),
     ),
     *_of(46, STEPS, ("steps/protocol.py", "if step.record is not None and step.record.is_done:", "if False:")),
-    *_of(47, STEPS, ("steps/record.py", "found.fence < own.fence:", "False:")),
+    *_of(47, STEPS, ("steps/protocol.py", "found.fence < own.fence:", "False:")),
     *_of(48, STEPS, ("steps/protocol.py", "if step.in_doubt and not step.may_retry:", "if False:")),
     *_of(49, STEPS, ("store.py", 'return f"{self.steps}/{name}/{tick}"', 'return f"{self.steps}/{name}/x"')),
     *_in(

@@ -183,7 +183,7 @@ BREAKS = (
     # --- steps, cancelled runs, even distances
     Break("a recorded step is called again", "steps.protocol",
           "if step.record is not None and step.record.is_done:", "if False:", first=_RICHER),
-    Break("a zombie's result is taken for one's own", "steps.record",
+    Break("a zombie's result is taken for one's own", "steps.protocol",
           "if found is None or found.fence < own.fence:", "if found is None:", first=_RICHER),
     Break("a step in doubt is called", "steps.protocol",
           "if step.in_doubt and not step.may_retry:", "if False:", first=_RICHER),

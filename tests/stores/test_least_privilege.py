@@ -35,7 +35,7 @@ from firecron.jobs.catalogue import group_fields
 from firecron.lock.fields import PAUSE_FIELDS
 from firecron.lock.record import LOCK_FIELDS
 from firecron.runs.entry import Entry
-from firecron.steps.record import StepRecord
+from firecron.steps.protocol import StepRecord
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator.rules import Rules

@@ -23,8 +23,7 @@ from firecron.lock.refusal import Refusal
 from firecron.lock.service import LockService
 from firecron.ops.operator import Operator
 from firecron.settings import load
-from firecron.steps.protocol import recording
-from firecron.steps.record import StepRecord
+from firecron.steps.protocol import StepRecord, recording
 from firecron.testing import FakeClock
 from firecron.testing.rehearsal import Inline
 from rtdb_emulator import Emulator

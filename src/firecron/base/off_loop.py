@@ -13,9 +13,6 @@ from concurrent.futures import Future
 from typing import TypeAlias, TypeVar
 
 T = TypeVar("T")
-# How an awaitable ended: its result or its error, and the cancellation that came meanwhile, if one did.
-Ended: TypeAlias = tuple["asyncio.Task[T]", "asyncio.CancelledError | None"]
-
 # A function that makes a call on another thread.
 Submit: TypeAlias = Callable[[Callable[[], object]], object]
 
@@ -63,8 +60,10 @@ async def in_thread(call: Callable[[], T]) -> T:
     return await asyncio.to_thread(call)
 
 
-async def to_its_end(work: Coroutine[object, object, T]) -> Ended[T]:
-    """Let the work end even if this task is cancelled meanwhile. Return the work, and the cancellation.
+async def to_its_end(
+    work: Coroutine[object, object, T],
+) -> tuple[asyncio.Task[T], asyncio.CancelledError | None]:
+    """Let the work end even if this task is cancelled meanwhile. Return the work, and the cancellation if one came.
 
     The caller raises the cancellation once it has done with the work.
     """

@@ -56,7 +56,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
 from firecron.base.clocks import Moment
 from firecron.base.flag import Flag
 from firecron.base.instants import to_datetime, to_text
-from firecron.cron.ticks import meant_tick
+from firecron.cron.schedule import meant_tick
 from firecron.errors import Cancelled, CommandFailed, Denied, LeaseLost, NotStarted, Stopping, Unavailable
 from firecron.jobs.run import Run
 from firecron.lock.refusal import Refusal, not_known
@@ -449,7 +449,7 @@ def under_lock(
 def under_tick(
     crons: FireCron, name: str, command: Command, *, grace: float | None = None, wait: float = 0.0
 ) -> Result | Refusal:
-    """Run the command, as the job of that name, for the tick that it is meant for (see `cron/ticks.py`).
+    """Run the command, as the job of that name, for the tick that it is meant for (see `meant_tick`).
 
     `wait` is how many seconds to keep trying. Returns the run's result, or the refusal. The job is declared in the
     catalogue, whatever becomes of the tick. Raises NoTick if the tick is more than `grace` seconds ago, and Stopping if

@@ -1,4 +1,4 @@
-"""What a schedule means, in words: "at 09:00 every day, New York". Pure.
+"""What a schedule means, in words: "at 09:00 every day, New York"; and what becomes of it when the clocks change. Pure.
 
 Lines that fire differently don't have the same words. Common forms read as people say them. For all others the fields
 are listed, which is right for any line: "at minutes 0 and 45 of every hour, UTC".
@@ -6,17 +6,30 @@ are listed, which is right for any line: "at minutes 0 and 45 of every hour, UTC
 The words also tell lines apart that only differ when the clocks change (see `zoned_line`). "every 2 hours" follows the
 real clock, "every 2 hours from 00:00 to 22:00" has each wall time once; where the words alone would not tell, "as often
 as the clock shows it" is added.
+
+Of a night when the clocks change, it explains why the line's ticks fall as they do. The schedule decides what runs;
+this module asks the schedule.
+
+    skipped    wall times that no clock shows; nothing runs for them
+    moved      wall times that no clock shows; they run once, at the change
+    repeated   wall times that come twice, and run both times
+    once       wall times that come twice, and run the first time only
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
+from typing import Literal, TypeAlias
+from zoneinfo import ZoneInfo
 
 from firecron.cron.line import CronLine, Days, MonthDays, WeekDays
 from firecron.cron.schedule import Schedule
+from firecron.cron.zoned_line import change_between, offset_at
 
 _MOST_TIMES = 4
 _STEP = re.compile(r"\*(?:/([0-9]+))?")
@@ -276,3 +289,88 @@ def ordinal(number: int) -> str:
     """Return "1st", "2nd", "3rd", "4th" and so on."""
     is_teen = number // 10 % 10 == 1
     return f"{number}{'th' if is_teen else _SUFFIXES.get(number % 10, 'th')}"
+
+
+# --- nights when the clocks change
+
+Kind: TypeAlias = Literal["skipped", "moved", "repeated", "once"]
+
+_SECOND = timedelta(seconds=1)
+# The span of one search step. Two changes are never so near each other that both lie in one span.
+_STRIDE = timedelta(hours=12)
+_MOST_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An instant at which the clocks are set from one offset to another.
+
+    `times` are those wall times of the line that the change affects, four at most.
+    """
+
+    at: datetime
+    before: timedelta
+    after: timedelta
+    kind: Kind
+    times: tuple[datetime, ...]
+
+    @property
+    def said(self) -> str:
+        """The change in one sentence."""
+        shown = [f"{time:%H:%M:%S}".removesuffix(":00") for time in self.times[:_MOST_SHOWN]]
+        times = ", ".join(shown) + (" …" if len(self.times) > _MOST_SHOWN else "")
+        exist, come, run = ("do", "come", "run") if len(self.times) > 1 else ("does", "comes", "runs")
+        old, new = self._wall(self.before), self._wall(self.after)
+        what = {
+            "skipped": f"{times} {exist} not exist: skipped",
+            "moved": f"{times} {exist} not exist: moved to {new:%H:%M}",
+            "repeated": f"{times} {come} twice, and {run} both times",
+            "once": f"{times} {come} twice, and {run} the first time only",
+        }[self.kind]
+        return f"{old:%Y-%m-%d}: the clocks go from {old:%H:%M} to {new:%H:%M}. {what}"
+
+    def _wall(self, offset: timedelta) -> datetime:
+        return (self.at + offset).replace(tzinfo=None)
+
+
+def special_nights(schedule: Schedule, start: datetime, end: datetime) -> Iterator[Change]:
+    """Yield, oldest first, the clock changes from `start` to `end` that affect a tick of this schedule.
+
+    The ticks at even distances (`every`) don't follow the clocks, so no change affects them.
+    """
+    if schedule.every is not None:
+        return
+    zone, line = ZoneInfo(schedule.timezone), CronLine(schedule.line)
+    for at, before, after in _changes(zone, start, end):
+        # At the change, clocks show two times, one before and one after it. The wall times between them are affected.
+        first, last = sorted((at + offset).replace(tzinfo=None) for offset in (before, after))
+        found = tuple(islice(_times(line, first, last), _MOST_SHOWN + 1))
+        if found:
+            yield Change(at, before, after, _kind(schedule, line, at, is_forward=after > before), found)
+
+
+def _kind(schedule: Schedule, line: CronLine, at: datetime, *, is_forward: bool) -> Kind:
+    if not is_forward:
+        return "repeated" if line.is_wildcard else "once"
+    runs_then = schedule.after(at - _SECOND) == at
+    return "moved" if runs_then and not line.is_wildcard else "skipped"
+
+
+def _times(line: CronLine, first: datetime, last: datetime) -> Iterator[datetime]:
+    """Yield the line's wall times from `first` on, before `last`."""
+    time = line.after(first - _SECOND)
+    while time < last:
+        yield time
+        time = line.after(time)
+
+
+def _changes(zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[tuple[datetime, timedelta, timedelta]]:
+    low = start.astimezone(UTC).replace(microsecond=0)
+    while low < end:
+        high = low + _STRIDE
+        before, after = offset_at(zone, low), offset_at(zone, high)
+        if before != after:
+            at = change_between(zone, low, high)
+            if at <= end:
+                yield at, before, after
+        low = high

@@ -39,8 +39,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from firecron.base.instants import check_instant, in_utc, number
-from firecron.cron.schedule import Schedule
+from firecron.base.instants import check_instant, number
+from firecron.cron.schedule import Schedule, schedule_fields
 from firecron.jobs.options import DEFAULT_GRACE, JobOptions, has_lease
 from firecron.store import SERVER_TIME
 
@@ -48,24 +48,8 @@ from firecron.store import SERVER_TIME
 _LONGEST_TEXT = 500
 # In seconds. No duration of a job is as long, but what somebody has typed may be beyond all that can be counted.
 _LONGEST_TIME = 10**9
-_SCHEDULE = ("line", "timezone", "every", "starting")
+# What the entry says besides what a program declares.
 _WHEN = ("since", "declaredAt")
-# What a program declares.
-_FIELDS = (
-    *_SCHEDULE,
-    "grace",
-    "overlap",
-    "catchUp",
-    "oncePerTick",
-    "disabled",
-    "expectedRuntime",
-    "alertAfter",
-    "role",
-    "where",
-    "ticks",
-    "service",
-    "revision",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +62,18 @@ class Declared:
 
     name: str
     schedule: Schedule
-    grace: int
-    overlap: str
-    catch_up: str
-    once_per_tick: bool
-    disabled: bool
-    expected_runtime: int | None
-    alert_after: int
-    role: str | None
-    where: str
-    ticks: bool
-    service: str
-    revision: str | None
+    grace: int = DEFAULT_GRACE * 1000
+    overlap: str = "skip"
+    catch_up: str = "skip"
+    once_per_tick: bool = True
+    disabled: bool = False
+    expected_runtime: int | None = None
+    alert_after: int = 1
+    role: str | None = None
+    where: str = ""
+    ticks: bool = True
+    service: str = "local"
+    revision: str | None = None
     since: int | None = None
     declared_at: int | None = None
 
@@ -100,7 +84,11 @@ class Declared:
 
     def to_node(self) -> dict[str, object]:
         """Return the entry as it is stored, without the fields that are None."""
-        fields: dict[str, object] = {
+        return {name: value for name, value in self.fields().items() if value is not None}
+
+    def fields(self) -> dict[str, object]:
+        """Return all fields of the entry."""
+        return {
             **_of(self.schedule),
             "since": self.since,
             "grace": self.grace / 1000,
@@ -117,7 +105,6 @@ class Declared:
             "revision": self.revision,
             "declaredAt": self.declared_at,
         }
-        return {name: value for name, value in fields.items() if value is not None}
 
 
 def declared(options: JobOptions, *, where: str, ticks: bool, service: str, revision: str | None) -> Declared:
@@ -142,22 +129,7 @@ def declared(options: JobOptions, *, where: str, ticks: bool, service: str, revi
 
 def probe(name: str) -> Declared:
     """Return a disabled entry that belongs to no program. It is written to find out whether entries can be written."""
-    return Declared(
-        name,
-        Schedule("0 0 * * *"),
-        grace=DEFAULT_GRACE * 1000,
-        overlap="skip",
-        catch_up="skip",
-        once_per_tick=True,
-        disabled=True,
-        expected_runtime=None,
-        alert_after=1,
-        role=None,
-        where="firecron doctor",
-        ticks=False,
-        service="",
-        revision=None,
-    )
+    return Declared(name, Schedule("0 0 * * *"), disabled=True, where="firecron doctor", ticks=False, service="")
 
 
 def changed(mine: Declared, stored: object) -> dict[str, object] | None:
@@ -167,14 +139,15 @@ def changed(mine: Declared, stored: object) -> dict[str, object] | None:
     before are not late. The nodes are compared as they are, because to parse a thousand schedules at the start of a
     program would delay its first ticks.
     """
-    node, other = mine.to_node(), stored if isinstance(stored, Mapping) else {}
+    other = stored if isinstance(stored, Mapping) else {}
     since, declared_at = (number(other.get(name)) for name in _WHEN)
-    if None not in (since, declared_at) and all(node.get(name) == other.get(name) for name in _FIELDS):
+    fields = {name: value for name, value in mine.fields().items() if name not in _WHEN}
+    if None not in (since, declared_at) and _are_in(other, fields):
         return None
-    goes_on = all(node.get(name) == other.get(name) for name in _SCHEDULE)
+    goes_on = _are_in(other, _of(mine.schedule))
     was_run = (mine.disabled or other.get("disabled") is not True) and (not mine.service or other.get("service") != "")
     keeps_since = since is not None and goes_on and was_run
-    return {**node, "since": since if keeps_since else SERVER_TIME, "declaredAt": SERVER_TIME}
+    return {**mine.to_node(), "since": since if keeps_since else SERVER_TIME, "declaredAt": SERVER_TIME}
 
 
 def ticked_since(schedule: Schedule, stored: object) -> int | None:
@@ -182,10 +155,14 @@ def ticked_since(schedule: Schedule, stored: object) -> int | None:
 
     The nodes are compared as they are, as in `changed`.
     """
-    node, other = _of(schedule), stored if isinstance(stored, Mapping) else {}
-    is_same = all(node.get(name) == other.get(name) for name in _SCHEDULE)
+    other = stored if isinstance(stored, Mapping) else {}
     was_run = other.get("disabled") is not True and other.get("ticks") is not False and other.get("service") != ""
-    return number(other.get("since")) if is_same and was_run else None
+    return number(other.get("since")) if _are_in(other, _of(schedule)) and was_run else None
+
+
+def _are_in(stored: Mapping[object, object], fields: Mapping[str, object]) -> bool:
+    """Return whether the stored entry has these values. One that is None is missing there."""
+    return all(stored.get(name) == value for name, value in fields.items())
 
 
 def read_declared(name: str, node: object) -> Declared | None:
@@ -218,13 +195,9 @@ def read_declared(name: str, node: object) -> Declared | None:
 
 
 def _of(schedule: Schedule) -> dict[str, object]:
-    every, starting = schedule.every, schedule.starting
-    return {
-        "line": schedule.line if every is None else None,
-        "timezone": schedule.timezone if every is None else None,
-        "every": None if every is None else int(every.total_seconds()),
-        "starting": None if starting is None else in_utc(starting),
-    }
+    """Return the fields of a schedule: the words of an `every` are not stored, and neither is its time zone."""
+    fields = schedule_fields(schedule)
+    return fields if schedule.every is None else {**fields, "line": None, "timezone": None}
 
 
 def _schedule(node: Mapping[object, object]) -> Schedule:

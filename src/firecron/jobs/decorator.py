@@ -22,6 +22,7 @@ import inspect
 import re
 import weakref
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from types import MethodType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -37,17 +38,32 @@ from typing import (
     get_origin,
 )
 
-from firecron.base.instants import Duration
+from firecron.base.instants import DAY, Duration, milliseconds
+from firecron.base.names import check_name
 from firecron.cron.schedule import DEFAULT_ZONE
 from firecron.errors import ConfigurationError
-from firecron.jobs.options import CatchUp, JobOptions, OnAbandoned, Overlap, check_options
+from firecron.jobs.options import (
+    DEFAULT_GRACE,
+    CatchUp,
+    JobOptions,
+    OnAbandoned,
+    Overlap,
+    check_count,
+    check_flag,
+    check_role,
+    check_schedule,
+    check_together,
+    check_word,
+    doubts_of,
+)
 
 if TYPE_CHECKING:
-    from datetime import datetime
     from zoneinfo import ZoneInfo
 
 
 ATTRIBUTE = "__firecron__"
+_MOST_RETRIES = 100
+_MOST_FAILURES = 1_000
 _WRAPPERS = (staticmethod, classmethod, MethodType)
 _USE = '@distributed_cron("send-digest", "0 9 * * *")'
 F = TypeVar("F", bound="Callable[..., object] | staticmethod[..., object] | classmethod[Any, ..., object]")
@@ -154,30 +170,47 @@ def distributed_cron(
         role: Run only on instances whose FIRECRON_ROLES contain this word.
         disabled: Declare and list the job, but never run it by its schedule.
     """
-    options = check_options(
-        name=lock_name,
-        line=cron_time,
-        timezone=timezone,
-        every=every,
-        starting=starting,
-        lock_ttl=lock_ttl,
-        hold_at_least=hold_at_least,
-        once_per_tick=once_per_tick,
-        renew=renew,
-        overlap=overlap,
-        catch_up=catch_up,
-        catch_up_window=catch_up_window,
-        grace=grace,
-        on_abandoned=on_abandoned,
-        retries=retries,
-        retry_backoff=retry_backoff,
-        max_runtime=max_runtime,
-        expected_runtime=expected_runtime,
-        alert_after=alert_after,
-        jitter=jitter,
-        role=role,
-        disabled=disabled,
+    options = JobOptions(
+        name=check_name(lock_name),
+        schedule=check_schedule(cron_time, timezone, every, starting),
+        # The margin is a setting of the instance, which checks the rest when it starts.
+        lock_ttl=milliseconds(
+            lock_ttl, "lock_ttl", least=0.1, at_least="six times the margin: 6 s, unless FIRECRON_MARGIN is smaller"
+        ),
+        hold_at_least=milliseconds(hold_at_least, "hold_at_least"),
+        once_per_tick=check_flag(once_per_tick, "once_per_tick"),
+        renew=check_flag(renew, "renew"),
+        overlap=check_word(overlap, "overlap", Overlap),
+        catch_up=check_word(catch_up, "catch_up", CatchUp),
+        catch_up_window=milliseconds(catch_up_window, "catch_up_window", most=366 * DAY),
+        # Without any grace, a tick would be too late at once.
+        grace=milliseconds(DEFAULT_GRACE if grace is None else grace, "grace", least=0.1),
+        # An explicit grace also ends the wait of overlap="queue".
+        grace_given=grace is not None,
+        on_abandoned=check_word(on_abandoned, "on_abandoned", OnAbandoned),
+        retries=check_count(retries, "retries", 0, _MOST_RETRIES),
+        retry_backoff=milliseconds(retry_backoff, "retry_backoff"),
+        max_runtime=milliseconds(max_runtime, "max_runtime", least=0.1, most=7 * DAY),
+        expected_runtime=None
+        if expected_runtime is None
+        else milliseconds(expected_runtime, "expected_runtime", least=0.1, most=7 * DAY),
+        alert_after=check_count(alert_after, "alert_after", 1, _MOST_FAILURES),
+        jitter=milliseconds(jitter, "jitter"),
+        role=check_role(role),
+        disabled=check_flag(disabled, "disabled"),
+        lock_ttl_is_bare=not isinstance(lock_ttl, timedelta),
+        doubts=doubts_of(
+            every=every,
+            hold_at_least=hold_at_least,
+            catch_up_window=catch_up_window,
+            grace=grace,
+            retry_backoff=retry_backoff,
+            max_runtime=max_runtime,
+            expected_runtime=expected_runtime,
+            jitter=jitter,
+        ),
     )
+    check_together(options)
 
     def declare(function: F) -> F:
         mark(function, options, "distributed_cron")

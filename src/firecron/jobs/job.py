@@ -143,7 +143,9 @@ def functions(provider: object) -> Iterator[tuple[Callable[..., object], str]]:
     elif inspect.isroutine(provider) or isinstance(provider, functools.partial):
         raise ConfigurationError(f"{where_of(provider)} is not a job: decorate it with distributed_cron")
     else:
-        if _is_builtin(type(provider)) and not isinstance(provider, type):
+        cls = type(provider)
+        # A class statement sets `__module__` in the class, and in code run by exec that may be "builtins" too.
+        if cls.__module__ == "builtins" and "__module__" not in vars(cls) and not isinstance(provider, type):
             raise ConfigurationError(f"{reprlib.repr(provider)} can't be a provider of jobs: {_remedy(provider)}")
         yield from _methods(provider)
 
@@ -165,11 +167,6 @@ def _methods(provider: object) -> Iterator[tuple[Callable[..., object], str]]:
                 f"{where} needs an instance: give FireCron one, instead of the class {cls.__name__}"
             )
         yield getattr(provider, name), where
-
-
-def _is_builtin(cls: type) -> bool:
-    # A class statement sets `__module__` in the class, and in code run by exec that may be "builtins" too.
-    return cls.__module__ == "builtins" and "__module__" not in vars(cls)
 
 
 def _remedy(provider: object) -> str:

@@ -1,4 +1,4 @@
-"""The options of a job, checked while the program is loaded: each by itself, and against the others.
+"""The options of a job, and the checks of them while the program is loaded: each by itself, and against the others.
 
 Durations are in milliseconds here, except in texts for people. The options answer what `overlap`, `on_abandoned` and
 `catch_up` mean (`has_lease`, `reruns`, `catches_up`): no other module compares the words. The scheduler interprets the
@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from datetime import timedelta
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
-from firecron.base.instants import DAY, doubt, milliseconds
-from firecron.base.names import check_name
+from firecron.base.instants import doubt
 from firecron.cron.schedule import Schedule
 from firecron.errors import ConfigurationError
 
@@ -23,20 +21,8 @@ OnAbandoned: TypeAlias = Literal["skip", "rerun"]
 
 DEFAULT_GRACE = 60
 
-_MOST_RETRIES = 100
-_MOST_FAILURES = 1_000
-_DURATIONS = frozenset(
-    {
-        "lock_ttl",
-        "hold_at_least",
-        "catch_up_window",
-        "grace",
-        "retry_backoff",
-        "max_runtime",
-        "expected_runtime",
-        "jitter",
-    }
-)
+# Numbers that are no durations.
+_COUNTS = ("retries", "alert_after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +124,7 @@ class JobOptions:
         if schedule.every is not None:
             said[1:] = [f"every={int(schedule.every.total_seconds())}", f"starting={schedule.starting!r}"]
         for name, value in values.items():
-            in_seconds = name in _DURATIONS and value is not None
+            in_seconds = type(value) is int and name not in _COUNTS
             said.append(f"{name}={f'{value / 1000:.10g}' if in_seconds else repr(value)}")
         return f"JobOptions({', '.join(said)})"
 
@@ -148,77 +134,8 @@ def has_lease(overlap: str) -> bool:
     return overlap != "allow"
 
 
-def check_options(
-    *,
-    name: object,
-    line: object,
-    timezone: object,
-    every: object,
-    starting: object,
-    lock_ttl: object,
-    hold_at_least: object,
-    once_per_tick: bool,
-    renew: bool,
-    overlap: str,
-    catch_up: str,
-    catch_up_window: object,
-    grace: object | None,
-    on_abandoned: str,
-    retries: int,
-    retry_backoff: object,
-    max_runtime: object,
-    expected_runtime: object | None,
-    alert_after: int,
-    jitter: object,
-    role: str | None,
-    disabled: bool,
-) -> JobOptions:
-    """Return the options of a job, or raise a ConfigurationError that names the option, its value and the remedy."""
-    options = JobOptions(
-        name=check_name(name),
-        schedule=_schedule(line, timezone, every, starting),
-        # The margin is a setting of the instance, which checks the rest when it starts.
-        lock_ttl=milliseconds(
-            lock_ttl, "lock_ttl", least=0.1, at_least="six times the margin: 6 s, unless FIRECRON_MARGIN is smaller"
-        ),
-        hold_at_least=milliseconds(hold_at_least, "hold_at_least"),
-        once_per_tick=check_flag(once_per_tick, "once_per_tick"),
-        renew=check_flag(renew, "renew"),
-        overlap=_one_of(overlap, "overlap", Overlap),  # type: ignore[arg-type]  # it is one of those words
-        catch_up=_one_of(catch_up, "catch_up", CatchUp),  # type: ignore[arg-type]  # as above
-        catch_up_window=milliseconds(catch_up_window, "catch_up_window", most=366 * DAY),
-        # Without any grace, a tick would be too late at once.
-        grace=milliseconds(DEFAULT_GRACE if grace is None else grace, "grace", least=0.1),
-        # An explicit grace also ends the wait of overlap="queue".
-        grace_given=grace is not None,
-        on_abandoned=_one_of(on_abandoned, "on_abandoned", OnAbandoned),  # type: ignore[arg-type]  # as above
-        retries=_count(retries, "retries", 0, _MOST_RETRIES),
-        retry_backoff=milliseconds(retry_backoff, "retry_backoff"),
-        max_runtime=milliseconds(max_runtime, "max_runtime", least=0.1, most=7 * DAY),
-        expected_runtime=None
-        if expected_runtime is None
-        else milliseconds(expected_runtime, "expected_runtime", least=0.1, most=7 * DAY),
-        alert_after=_count(alert_after, "alert_after", 1, _MOST_FAILURES),
-        jitter=milliseconds(jitter, "jitter"),
-        role=check_role(role),
-        disabled=check_flag(disabled, "disabled"),
-        lock_ttl_is_bare=not isinstance(lock_ttl, timedelta),
-        doubts=_doubts(
-            every=every,
-            hold_at_least=hold_at_least,
-            catch_up_window=catch_up_window,
-            grace=grace,
-            retry_backoff=retry_backoff,
-            max_runtime=max_runtime,
-            expected_runtime=0 if expected_runtime is None else expected_runtime,
-            jitter=jitter,
-        ),
-    )
-    _check_together(options)
-    return options
-
-
-def _check_together(options: JobOptions) -> None:
+def check_together(options: JobOptions) -> None:
+    """Raise ConfigurationError if two options contradict each other."""
     if options.hold_at_least > options.lock_ttl:
         raise ConfigurationError(
             f"hold_at_least ({options.hold_at_least / 1000:g} s) must not be longer than "
@@ -266,12 +183,14 @@ def _check_together(options: JobOptions) -> None:
             )
 
 
-def _doubts(**durations: object) -> dict[str, str]:
+def doubts_of(**durations: object) -> dict[str, str]:
+    """Return a question about each duration that looks like milliseconds, by the option's name."""
     found = {name: doubt(duration, name) for name, duration in durations.items()}
     return {name: said for name, said in found.items() if said is not None}
 
 
-def _schedule(line: object, timezone: object, every: object, starting: object) -> Schedule:
+def check_schedule(line: object, timezone: object, every: object, starting: object) -> Schedule:
+    """Return the schedule. Raise ConfigurationError for what can't be one."""
     try:
         return Schedule(line, timezone, every=every, starting=starting)  # type: ignore[arg-type]  # it checks them
     except ValueError as error:
@@ -285,13 +204,15 @@ def check_flag(value: object, name: str) -> bool:
     return value
 
 
-def _count(value: object, name: str, least: int, most: int) -> int:
+def check_count(value: object, name: str, least: int, most: int) -> int:
+    """Return the value if it is a number within the bounds. Raise ConfigurationError if not."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise ConfigurationError(f"{name}={value!r} must be a number from {least} to {most}")
     return value
 
 
-def _one_of(value: object, name: str, words: object) -> str:
+def check_word(value: object, name: str, words: object) -> Any:  # it is one of those words
+    """Return the value if it is one of the words of a Literal. Raise ConfigurationError if not."""
     if value not in get_args(words):
         raise ConfigurationError(f"{name}={value!r} must be one of {', '.join(map(repr, get_args(words)))}")
     return str(value)

@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from typing import Literal, Protocol, TypeAlias
 
 from firecron.base.events import Events, Slug
-from firecron.cron.schedule import Schedule
-from firecron.cron.ticks import shortest_interval
+from firecron.cron.schedule import shortest_interval
 from firecron.errors import ConfigurationError, UnknownJob
 from firecron.jobs.decorator import declared, where_of
 from firecron.jobs.job import Around, Job, check_fit, checked, make_job, nothing
@@ -315,12 +314,11 @@ WARNED: set[str] = set()
 
 
 class Checks:
-    """Checks jobs. A schedule that several jobs share is examined once."""
+    """Checks jobs."""
 
     def __init__(self, settings: Settings, events: Events) -> None:
         self._settings = settings
         self._events = events
-        self._intervals: dict[str, float] = {}
 
     def check(self, job: Job) -> None:
         """Raise ConfigurationError if the job's timings would break the promise of the lock."""
@@ -352,7 +350,7 @@ class Checks:
         longest = max(options.jitter, options.lock_ttl if is_held else 0)
         if longest == 0 or (longest <= _MINUTE and not options.schedule.has_seconds):
             return  # ticks of a line with five fields are at least a minute apart
-        interval = self._interval(options.schedule)
+        interval = shortest_interval(options.schedule)
         if jitter > interval and "jitter" not in options.doubts:
             yield (
                 f'"{job.name}": jitter ({jitter:g} s) is longer than the interval of its ticks '
@@ -369,12 +367,6 @@ class Checks:
                 f'"{job.name}": lock_ttl ({ttl:g} s) is longer than the interval of its ticks ({interval:g} s), so an '
                 f"instance that dies in a run costs ticks; write {better}: it is renewed while the job runs"
             )
-
-    def _interval(self, schedule: Schedule) -> float:
-        key = repr(schedule)
-        if key not in self._intervals:
-            self._intervals[key] = shortest_interval(schedule)
-        return self._intervals[key]
 
     def _say(self, slug: Slug, name: str, message: str) -> None:
         if message not in WARNED:

@@ -249,7 +249,7 @@ class Contender:
         asked = cancelling(holder, fence, reason(why))
         return not isinstance(self._driver.run(asked, self._paths.lock(name), deadline), Lost)
 
-    def give_back(self, answer: Lease | Refusal | None) -> None:
+    def give_back(self, answer: object) -> None:
         """Release the answer if it is a lease.
 
         If the release is interrupted, the lock is not renewed any more, and expires.

@@ -31,7 +31,7 @@ from firecron.lock.record import LockRecord, parse
 from firecron.lock.refusal import Instances, how_to_free
 from firecron.lock.trail import KEPT, Act, read_act
 from firecron.runs.entry import Entry, owner_of, read_entry
-from firecron.steps.record import read_step
+from firecron.steps.protocol import read_step
 
 # --- locks
 

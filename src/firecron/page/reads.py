@@ -33,9 +33,8 @@ from firecron.base.identity import ask_metadata, find_cloud_run
 from firecron.base.instants import in_utc, number, to_datetime, to_milliseconds, to_text
 from firecron.base.names import check_name
 from firecron.base.texts import plain, redacted
-from firecron.cron.clock_changes import special_nights
-from firecron.cron.schedule import schedule_fields
-from firecron.cron.ticks import newest
+from firecron.cron.schedule import newest, schedule_fields
+from firecron.cron.words import special_nights
 from firecron.errors import ConfigurationError, Denied, Malformed, StoreError, UnknownJob
 from firecron.jobs.catalogue import Declared, Group, read_groups
 from firecron.jobs.registry import Registry

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -31,7 +31,7 @@ from firecron.base.instants import to_milliseconds
 from firecron.errors import ConfigurationError, Denied, EmulatorDown, Unavailable
 from firecron.rtdb.stream import Stream, redirected
 from firecron.rtdb.target import Target
-from firecron.rtdb.tokens import RefreshingTokens, StaticToken, Tokens, google_fetch
+from firecron.rtdb.tokens import RefreshingTokens, StaticToken, google_fetch
 from firecron.rtdb.transport import NoReply, OpenReply, Reply, Transport
 from firecron.store import NULL_ETAG, ONE_MORE, SERVER_TIME, Node, Snapshot
 
@@ -55,7 +55,7 @@ class _Connection:
         self.target = target
         self.suffix = target.suffix
         self.joint = "&" if "?" in target.suffix else "?"
-        self.tokens: Tokens
+        self.tokens: StaticToken | RefreshingTokens
         if target.load_credential is None:
             self.tokens = StaticToken()
         else:
@@ -63,11 +63,6 @@ class _Connection:
         self.transport = Transport(target.base_url, connections)
         # The header that RTDB has said of that it accepts it no more.
         self.revoked = ""
-
-    def stream_header(self, deadline: Deadline) -> str:
-        """Return the Authorization header for a stream: after `auth_revoked` that of a fresh token."""
-        header = self.tokens.header(deadline)
-        return self.tokens.another(header, deadline) if header == self.revoked else header
 
     def revoke(self, header: str) -> None:
         self.revoked = header
@@ -160,7 +155,9 @@ class RtdbStore:
 
     def watch(self, path: str, deadline: Deadline) -> Stream:
         connection = self._connection or self._connected()
-        header = connection.stream_header(deadline)
+        header = connection.tokens.header(deadline)
+        if header == connection.revoked:
+            header = connection.tokens.another(header, deadline)
         try:
             reply, refusal = self._open(connection, path, header, deadline)
             if refusal is not None and (another := connection.header_after(refusal, header, deadline)) is not None:
@@ -236,7 +233,7 @@ class RtdbStore:
             reply.close()
             host, target = redirected(connection.target, f"{host}{target}", reply.headers.get("location", ""))
             reply = Transport(host, 1).open(target, headers, deadline)
-        return reply, None if reply.status == HTTPStatus.OK and _is_stream(reply.headers) else reply.whole()
+        return reply, None if reply.status == HTTPStatus.OK and _is_stream(reply) else reply.whole()
 
 
 # --- answers
@@ -333,8 +330,8 @@ def _body(reply: Reply) -> object:
     return body
 
 
-def _is_stream(headers: Mapping[str, str]) -> bool:
-    return headers.get("content-type", "").partition(";")[0].strip().lower() == "text/event-stream"
+def _is_stream(reply: OpenReply) -> bool:
+    return reply.headers.get("content-type", "").partition(";")[0].strip().lower() == "text/event-stream"
 
 
 def _stray(was: str, answer: object) -> Unavailable:

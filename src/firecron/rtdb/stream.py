@@ -27,10 +27,6 @@ from firecron.rtdb.transport import DeadlineExceeded, NoReply, OpenReply
 _LONGEST = 32_000_000
 
 
-class TooLong(ValueError):
-    """The line of a frame does not end."""
-
-
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One event, as it came: its name, and its data as text."""
@@ -48,10 +44,10 @@ class Frames:
         self._data: list[bytes] = []
 
     def feed(self, received: bytes) -> list[Frame]:
-        """Return the frames that end in what was received. Raise TooLong if one is longer than any can be."""
+        """Return the frames that end in what was received. Raise Unavailable if one is longer than any can be."""
         *lines, self._rest = (self._rest + received).split(b"\n")
         if len(self._rest) > _LONGEST:
-            raise TooLong(f"a line of more than {_LONGEST} bytes")
+            raise Unavailable(f"RTDB's stream has a line of more than {_LONGEST} bytes: is a proxy in between?")
         frames = []
         for line in lines:
             name, _, value = line.removesuffix(b"\r").partition(b":")
@@ -188,9 +184,6 @@ class Stream:
                 while not self._come:
                     self._come.extend(self._frames.feed(self._read()))
                 self._take(self._come.popleft())
-        except TooLong as error:
-            self._reply.close()
-            raise Unavailable(f"RTDB's stream has {error}: is a proxy in between?") from None
         except BaseException:
             self._reply.close()
             raise

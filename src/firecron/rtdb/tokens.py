@@ -29,20 +29,8 @@ class Credential(Protocol):
     def refresh(self, request: object) -> None: ...
 
 
-class Tokens(Protocol):
-    """The source of the Authorization header."""
-
-    def header(self, deadline: Deadline) -> str: ...
-
-    def rejected(self) -> None: ...
-
-    def another(self, revoked: str, deadline: Deadline) -> str: ...
-
-    def instead_of(self, refused: str, deadline: Deadline) -> str: ...
-
-
 class StaticToken:
-    """The emulator's token: the token `owner` is an administrator's."""
+    """The emulator's token, in place of `RefreshingTokens`: the token `owner` is an administrator's."""
 
     def header(self, deadline: Deadline) -> str:
         return "Bearer owner"

@@ -170,10 +170,13 @@ def read_reply(sock: socket.socket, deadline: Deadline, most: int | None = None)
 
 def _read_head(stream: _Stream) -> Head:
     while True:
-        minor, status, reason = _read_status(stream)
-        headers = _read_headers(stream)
+        line = stream.first_line()
+        found = _STATUS_LINE.fullmatch(line)
+        if found is None:
+            raise BadStatusLine(line)
+        status, headers = int(found[2]), _read_headers(stream)
         if not HTTPStatus.CONTINUE <= status < HTTPStatus.OK or status == HTTPStatus.SWITCHING_PROTOCOLS:
-            return Head(minor, status, reason, headers)
+            return Head(int(found[1]), status, (found[3] or "").strip(), headers)
 
 
 def _pieces(stream: _Stream, head: Head) -> Iterator[bytes]:
@@ -189,15 +192,6 @@ def _pieces(stream: _Stream, head: Head) -> Iterator[bytes]:
     else:
         while piece := stream.next():
             yield piece
-
-
-def _read_status(stream: _Stream) -> tuple[int, int, str]:
-    """Return the minor version, the status and the reason."""
-    line = stream.first_line()
-    found = _STATUS_LINE.fullmatch(line)
-    if found is None:
-        raise BadStatusLine(line)
-    return int(found[1]), int(found[2]), (found[3] or "").strip()
 
 
 def _read_headers(stream: _Stream) -> dict[str, str]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import inspect
+import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable
@@ -31,13 +32,13 @@ from contextlib import (
 )
 from contextvars import copy_context
 from dataclasses import dataclass
+from pathlib import Path
 from traceback import format_exception_only
 from types import TracebackType
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from firecron.base.clocks import Timing
 from firecron.base.flag import Flag
-from firecron.base.frames import from_users_frame
 from firecron.errors import Cancelled, ConfigurationError, LeaseLost, Stopping
 from firecron.jobs.job import Context, no_context, not_entered
 from firecron.jobs.run import Outcome
@@ -73,6 +74,7 @@ class Subject(Protocol):
     stopping: Flag
 
 
+E = TypeVar("E", bound=BaseException)
 S = TypeVar("S", bound=Subject)
 S_contra = TypeVar("S_contra", bound=Subject, contravariant=True)
 
@@ -459,3 +461,16 @@ class LoopWatch:
             self._blocked = now - self._alive_at
         self._alive_at = now
         self._sent_at = None
+
+
+# --- tracebacks for users
+
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
+
+
+def from_users_frame(error: E) -> E:
+    """Return the error with its traceback from the first frame on that is not firecron's; whole, if all of them are."""
+    frames = first = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        frames = frames.tb_next
+    return error.with_traceback(frames or first)

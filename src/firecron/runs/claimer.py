@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 
 from firecron.base.clocks import LONGEST_HEEDED, Timing, backoff, heeding
 from firecron.base.instants import to_milliseconds
-from firecron.cron.ticks import is_tick
+from firecron.cron.schedule import is_tick
 from firecron.errors import ConfigurationError, Denied, Malformed, StoreError
 from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions

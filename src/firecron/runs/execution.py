@@ -24,8 +24,7 @@ from firecron.base.flag import Flag
 from firecron.base.identity import Identity
 from firecron.base.instants import to_datetime, to_milliseconds
 from firecron.base.texts import described
-from firecron.cron.schedule import Schedule
-from firecron.cron.ticks import newest
+from firecron.cron.schedule import Schedule, newest
 from firecron.errors import Cancelled, LeaseLost, Stopping
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Result

@@ -3,6 +3,7 @@
     judge                  the production guard: jobs tick only in the production environment
     reason_not_to_start    the processes in which jobs must not tick, although they load the application
     say_start, …           one line about this process, and WARNINGs of jobs that never run
+    say_without_traceback  the sentence alone of a start that fails, in a server's log
 
 A laptop, a test or a staging service that shares the database must not compete for production's locks. So the ticker
 starts only if the variable `RUNTIME_INSTANCE` is `production`, or if the program says `FireCron(enabled=True)`.
@@ -371,3 +372,38 @@ def listed(things: Sequence[str], most: int = 10) -> str:
     """Return the names as one text; of more than `most`, the first of them and how many others there are."""
     more = len(things) - most
     return ", ".join(things[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+# --- a start that fails, in a server's log
+
+# The logger to which uvicorn writes why an application's lifespan has failed.
+_SERVERS_LOG = "uvicorn.error"
+
+
+def say_without_traceback(error: BaseException) -> None:
+    """Have the server's log tell the error of a start by its sentence alone.
+
+    Starlette gives the server the text of a whole traceback, which ends in the sentence that a person needs.
+    """
+    if "uvicorn" in sys.modules:
+        _sentence.said = str(error)
+        logging.getLogger(_SERVERS_LOG).addFilter(_sentence)
+
+
+class _Sentence(logging.Filter):
+    """Replaces one record: the text of the error's traceback, by the error's own text, which is `said`.
+
+    There is one, because a logger takes the same filter once: starts that fail without any server leave no more.
+    """
+
+    said = ""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        if text.startswith("Traceback ") and text.rstrip().endswith(self.said):
+            record.msg, record.args = self.said, ()
+            logging.getLogger(_SERVERS_LOG).removeFilter(self)
+        return True
+
+
+_sentence = _Sentence()

@@ -23,7 +23,7 @@ from firecron.base.clocks import Deadline, Moment, Timing, backoff, heeding
 from firecron.base.events import Events
 from firecron.base.instants import to_datetime, to_milliseconds, to_text
 from firecron.base.server_clock import ServerClock
-from firecron.cron.ticks import newest
+from firecron.cron.schedule import newest
 from firecron.errors import StoreError
 from firecron.jobs.job import Job
 from firecron.runs.lanes import report_missed

@@ -35,8 +35,7 @@ from firecron.lock.lease import Lease, write_under
 from firecron.lock.protocol import Bid
 from firecron.lock.refusal import NotAcquired, Refusal, not_known
 from firecron.lock.waiting import Waiting, Waking
-from firecron.steps.protocol import recording
-from firecron.steps.record import StepRecord, from_result, read_step, to_result
+from firecron.steps.protocol import StepRecord, from_result, read_step, recording, to_result
 from firecron.store import Snapshot
 
 T = TypeVar("T")
@@ -155,7 +154,7 @@ def call_once(once: Once, contender: Contender, function: Callable[[], object]) 
         started_at = once.begin(answer)
         return once.look() or once.record(answer, started_at, _no_awaitable(function))
     finally:
-        contender.give_back(answer if isinstance(answer, Lease) else None)
+        contender.give_back(answer)
 
 
 async def call_once_async(once: Once, contender: Contender, function: Callable[[], Awaitable[object]]) -> Done[object]:
@@ -185,11 +184,7 @@ async def call_once_async(once: Once, contender: Contender, function: Callable[[
 
 
 async def _ask(once: Once, waiting: Waiting, contender: Contender) -> Done[object] | Lease | Refusal:
-    return await off_loop(lambda: once.ask(waiting), unwanted=lambda late: contender.give_back(_lease_of(late)))
-
-
-def _lease_of(answer: Done[object] | Lease | Refusal) -> Lease | None:
-    return answer if isinstance(answer, Lease) else None
+    return await off_loop(lambda: once.ask(waiting), unwanted=contender.give_back)
 
 
 def _no_awaitable(function: Callable[[], object]) -> object:

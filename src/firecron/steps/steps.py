@@ -16,16 +16,16 @@ import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from inspect import isawaitable, iscoroutine, iscoroutinefunction
+from inspect import isawaitable, iscoroutine
 from typing import Literal
 
 from firecron.base.off_loop import in_thread, off_loop, to_its_end
 from firecron.errors import ConfigurationError
+from firecron.jobs.decorator import is_async
 from firecron.jobs.run import Run, check_step_name, to_key
 from firecron.lock.lease import Lease, write_under
 from firecron.lock.protocol import reading
-from firecron.steps.protocol import Ask, Claimant, Step, Stepping, check_in_doubt, settling, stepping
-from firecron.steps.record import read_step
+from firecron.steps.protocol import Ask, Claimant, Step, Stepping, check_in_doubt, read_step, settling, stepping
 
 
 @dataclass(eq=False, slots=True)
@@ -99,7 +99,7 @@ class Steps:
                 f'step "{name}" is given {function!r:.80}, which can\'t be called: pass the function and its '
                 f'arguments, run.step("{name}", function, argument), not its result'
             )
-        if not self._is_async and _is_async(function):
+        if not self._is_async and is_async(function):
             raise ConfigurationError(
                 f'step "{name}" is given the async function {function!r}, but the job is sync: declare the job with '
                 "async def, and await the step"
@@ -255,7 +255,7 @@ class Steps:
 async def _called(use: _Use) -> tuple[object, asyncio.CancelledError | None]:
     """Return what the function returned, and the cancellation that came while it blocked a thread."""
     assert use.function is not None, "it is no settling"
-    if _is_async(use.function):
+    if is_async(use.function):
         result = use.call()
         return (await result if isawaitable(result) else result), None
     work, cancelled = await to_its_end(in_thread(use.call))
@@ -274,10 +274,6 @@ def _no_awaitable(use: _Use) -> object:
             "the step"
         )
     return result
-
-
-def _is_async(function: object) -> bool:
-    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004  # not whether, but what
 
 
 def _raise(cancelled: asyncio.CancelledError | None) -> None:

@@ -37,7 +37,7 @@ from firecron.jobs.run import check_step_name, to_key
 from firecron.ops.operator import Operator
 from firecron.runs.entry import read_entry
 from firecron.settings import Settings, given
-from firecron.steps.record import read_step
+from firecron.steps.protocol import read_step
 from firecron.store import Paths, Snapshot, Store
 from firecron.testing.clocks import FakeClock
 from firecron.testing.memory import MemoryStore

@@ -31,7 +31,7 @@ from firecron.base.clocks import heeding
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.base.seldom import Seldom, how_often
 from firecron.base.texts import described, redacted
-from firecron.cron.ticks import is_tick
+from firecron.cron.schedule import is_tick
 from firecron.errors import Denied, FirecronError, Malformed, Stopping, StoreError, Unavailable, UnknownJob
 from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from firecron.cron.clock_changes import Kind, special_nights
 from firecron.cron.schedule import Schedule
+from firecron.cron.words import Kind, special_nights
 
 DAY = timedelta(days=1)
 

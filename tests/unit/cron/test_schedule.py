@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firecron import CronExpression, Schedule
-from firecron.cron.clock_changes import special_nights
 from firecron.cron.line import CronLine
+from firecron.cron.words import special_nights
 
 BERLIN_SPRING, BERLIN_AUTUMN = ("2026-03-29", "2027-03-28"), ("2026-10-25", "2027-10-31")
 NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)

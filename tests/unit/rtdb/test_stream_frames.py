@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from firecron.rtdb.stream import Copy, Frame, Frames, TooLong
+from firecron.errors import Unavailable
+from firecron.rtdb.stream import Copy, Frame, Frames
 
 TEXT = (
     b'event: put\ndata: {"path":"/","data":null}\n\n'
@@ -41,7 +42,7 @@ def test_a_line_without_an_end_is_refused() -> None:
     frames = Frames()
     for _ in range(32):
         assert frames.feed(b"x" * 1_000_000) == []
-    with pytest.raises(TooLong, match="a line of more than 32000000 bytes"):
+    with pytest.raises(Unavailable, match="a line of more than 32000000 bytes"):
         frames.feed(b"x")
 
 

@@ -8,8 +8,7 @@ from tests.unit.lock.dialogues import ABSENT, DONE, DOWN, NO, converse, swaps
 from firecron.errors import Denied, Malformed, Unavailable
 from firecron.lock.protocol import Pause, Read, Swap
 from firecron.lock.record import Lost
-from firecron.steps.protocol import Settled, intending, recording
-from firecron.steps.record import StepRecord
+from firecron.steps.protocol import Settled, StepRecord, intending, recording
 from firecron.store import Snapshot
 
 OWN = StepRecord(20, 1_000, 2, "me", 1_500, "1")

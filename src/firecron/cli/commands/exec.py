@@ -17,8 +17,7 @@ from firecron.base.texts import plain
 from firecron.cli.options import Every, HeldExitCode, Starting, given_schedule
 from firecron.cli.output import Exit, Failure, answering, code_of_refusal, tell_events
 from firecron.cli.process import Command, Signals, under_lock, under_tick
-from firecron.cron.schedule import DEFAULT_ZONE, Schedule
-from firecron.cron.ticks import shortest_interval
+from firecron.cron.schedule import DEFAULT_ZONE, Schedule, shortest_interval
 from firecron.errors import Cancelled, CommandFailed, LeaseLost, NotStarted, Stopping
 from firecron.jobs.decorator import declared, distributed_cron
 from firecron.jobs.job import Job, make_job

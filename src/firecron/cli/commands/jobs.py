@@ -20,9 +20,8 @@ from firecron.app import FireCron
 from firecron.base.instants import in_utc
 from firecron.cli.options import AppPath, Every, Json, Loaded, Starting, given_instant, given_schedule, load
 from firecron.cli.output import Exit, Failure, answering
-from firecron.cron.clock_changes import Change, special_nights
 from firecron.cron.schedule import Schedule, schedule_fields
-from firecron.cron.words import in_words
+from firecron.cron.words import Change, in_words, special_nights
 from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions
 from firecron.leaders.leader import LeaderOptions

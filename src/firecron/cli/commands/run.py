@@ -36,7 +36,7 @@ from firecron.cli.lines import took
 from firecron.cli.options import AppPath, HeldExitCode, Json, Name, Why, check_why, load
 from firecron.cli.output import Exit, Failure, Logged, Output, answering, code_of_refusal, tell_events
 from firecron.cli.process import Signals, ending_at_second
-from firecron.cron.ticks import is_tick, newest_tick
+from firecron.cron.schedule import is_tick, newest_tick
 from firecron.errors import Stopping
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Result

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from firecron import ConfigurationError
-from firecron.steps.record import from_result, to_result
+from firecron.steps.protocol import from_result, to_result
 
 
 class Customer(BaseModel):

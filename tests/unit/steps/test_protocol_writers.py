@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from firecron.errors import Malformed
-from firecron.steps.record import StepRecord, judge_intent, judge_result, read_step
+from firecron.steps.protocol import StepRecord, judge_intent, judge_result, read_step
 
 INTENT = StepRecord(20, 1_000, 2, "00bf4b9c3f2a")
 DONE = StepRecord(20, 1_000, 2, "00bf4b9c3f2a", 1_500, "null")
