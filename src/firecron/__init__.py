@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from firecron.leaders.term import Term, current_term
     from firecron.lock.lease import Lease
     from firecron.lock.refusal import NotAcquired, Refusal
-    from firecron.lock.service import LockService
+    from firecron.locks import LockService
     from firecron.page.messages import Access, Visitor
     from firecron.settings import Settings
     from firecron.steps.once import Done
@@ -54,7 +54,7 @@ _HOMES = {
     "Job": "jobs.job",
     "Lease": "lock.lease",
     "LeaseLost": "errors",
-    "LockService": "lock.service",
+    "LockService": "locks",
     "Malformed": "errors",
     "NotAcquired": "lock.refusal",
     "Refusal": "lock.refusal",

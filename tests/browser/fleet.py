@@ -11,8 +11,7 @@ from typing import TypeAlias
 from tests.page.paging import declare
 
 from firecron.base.instants import to_milliseconds
-from firecron.cron.schedule import Schedule
-from firecron.cron.ticks import newest
+from firecron.cron.schedule import Schedule, newest
 from firecron.jobs.run import Outcome
 from firecron.runs.entry import Entry, unrun
 from rtdb_emulator.pytest_plugin import Rtdb

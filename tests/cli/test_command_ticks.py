@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from firecron.cron.schedule import Schedule
-from firecron.cron.ticks import meant_tick, newest_tick
+from firecron.cron.schedule import Schedule, meant_tick, newest_tick
 from firecron.errors import NoTick
 
 

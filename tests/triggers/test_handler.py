@@ -37,7 +37,7 @@ class Bench:
         everybody = CloudRunIam(self.crons.events, {})
         access = Access(everybody, everybody)
         self.handler = Handler(
-            self.crons.registry, self.crons.locks, self.crons.history, self.crons.health, access, list
+            self.crons.registry, self.crons.database, self.crons.history, self.crons.health, access, list
         )
         self.crons.events.subscribe(self.heard.append)
 

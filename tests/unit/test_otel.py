@@ -23,6 +23,7 @@ from firecron import FireCron, LockService, Run, distributed_cron
 from firecron.base import flag as forks
 from firecron.base.events import Events
 from firecron.errors import Unavailable
+from firecron.leaders.candidate import Candidate
 from firecron.leaders.term import Election
 from firecron.otel import instrument
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -327,7 +328,7 @@ def test_without_opentelemetry_it_says_what_to_install() -> None:
 def test_a_leader_is_a_gauge(world: World, one: Instance, meters: Meters) -> None:
     """It is 1 while this instance leads, and 0 after that; an election counts as an acquisition."""
     stop = instrument(one.crons, meters.provider)
-    candidate = one.live().locks.candidate(Election("price-feed", 15_000, 1_000))
+    candidate = Candidate(one.live().locks.database, Election("price-feed", 15_000, 1_000))
     tenure = candidate.stand()
     assert tenure is not None
     found = meters.read()

@@ -19,7 +19,7 @@ from firecron.base.texts import plain
 from firecron.cli.output import Exit, Failure
 from firecron.cron.schedule import DEFAULT_ZONE, Schedule
 from firecron.errors import Denied
-from firecron.lock.trail import LONGEST_WHY
+from firecron.lock.fields import LONGEST_WHY
 from firecron.ops.findings import database_in_words
 from firecron.ops.operator import Operator
 from firecron.rtdb.target import find_target

@@ -13,9 +13,9 @@ from datetime import timedelta
 from typing import Literal, TypeAlias, get_args
 
 from firecron.base.instants import DAY, doubt, milliseconds
-from firecron.base.names import check_name
 from firecron.cron.schedule import Schedule
 from firecron.errors import ConfigurationError
+from firecron.store import check_name
 
 Overlap: TypeAlias = Literal["skip", "queue", "cancel_previous", "allow"]
 CatchUp: TypeAlias = Literal["skip", "once", "all"]

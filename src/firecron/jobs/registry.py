@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from typing import Literal, Protocol, TypeAlias
 
 from firecron.base.events import Events, Slug
-from firecron.cron.schedule import Schedule
-from firecron.cron.ticks import shortest_interval
+from firecron.cron.schedule import Schedule, shortest_interval
 from firecron.errors import ConfigurationError, UnknownJob
 from firecron.jobs.decorator import declared, where_of
 from firecron.jobs.job import Around, Job, check_fit, checked, make_job, nothing

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from firecron.base.instants import Duration, doubt
-from firecron.base.names import check_name
 from firecron.errors import ConfigurationError
 from firecron.jobs.decorator import claim, declarations_of, function_of, is_async, mark, parameter_of, suggesting
 from firecron.jobs.job import functions, nothing
 from firecron.jobs.options import check_flag, check_role
 from firecron.leaders.term import Election, Term, leading, make_election
+from firecron.store import check_name
 
 F = TypeVar("F", bound="Callable[..., object] | staticmethod[..., object] | classmethod[Any, ..., object]")
 P = ParamSpec("P")

@@ -32,7 +32,6 @@ from typing import Protocol, TypeAlias
 from weakref import WeakSet
 
 from firecron.base.clocks import Timing
-from firecron.base.events import Events
 from firecron.base.flag import tell_after_fork
 from firecron.base.instants import to_text
 from firecron.base.texts import described, redacted
@@ -87,9 +86,9 @@ class Live:
     Without `begin` there is no thread, and a test calls `look` itself.
     """
 
-    def __init__(self, board: Board, events: Events, timing: Timing, *, begin: Begin | None = on_thread) -> None:
+    def __init__(self, board: Board, timing: Timing, *, begin: Begin | None = on_thread) -> None:
         self._board = board
-        self._events = events
+        self._events = board.database.events
         self._timing = timing
         self._begin = begin
         self._told = _Told()

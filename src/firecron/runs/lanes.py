@@ -28,18 +28,19 @@ from dataclasses import dataclass, field
 
 from firecron.base.events import Events
 from firecron.jobs.job import Job
+from firecron.lock.database import Database
 from firecron.runs.turn import Agenda, Lane, Place, Turn
 
 
 class Lanes:
     """The lanes of all jobs.
 
-    A job with overlap="allow" may have `most` runs at a time. The `agenda` gets each turn that is called.
+    A job with overlap="allow" may have `max_concurrent` runs at a time. The `agenda` gets each turn that is called.
     """
 
-    def __init__(self, most: int, events: Events, agenda: Agenda) -> None:
-        self._most = most
-        self._events = events
+    def __init__(self, database: Database, agenda: Agenda) -> None:
+        self._most = database.settings.max_concurrent
+        self._events = database.events
         self._agenda = agenda
         self._lock = threading.Lock()
         self._lanes: dict[str, Lane] = {}

@@ -32,8 +32,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from firecron.base.instants import check_instant, to_datetime, to_milliseconds, to_text
-from firecron.cron.schedule import Schedule
-from firecron.cron.ticks import has_tick, newest
+from firecron.cron.schedule import Schedule, has_tick, newest
 from firecron.errors import ConfigurationError
 from firecron.jobs.options import JobOptions
 from firecron.jobs.run import Outcome, Trigger

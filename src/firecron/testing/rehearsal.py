@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from firecron.jobs.registry import Result
     from firecron.leaders.leader import Leader
     from firecron.leaders.term import Term
-    from firecron.lock.service import LockService
+    from firecron.locks import LockService
 
 
 _SMALLEST_STEP = 0.001
@@ -101,8 +101,8 @@ class Rehearsal:
 
         def die() -> None:
             unsubscribe()  # nobody hears of what a dead process does
-            crons.locks.contender.keeper.stop()
-            for execution in crons.engine.runner.performer.active():
+            crons.database.keeper.stop()
+            for execution in crons.engine.runner.active():
                 execution.stop()  # so that it is not called again
 
         store = MortalStore(self.store, self._deaths, die)
@@ -113,12 +113,12 @@ class Rehearsal:
             crew=Inline(),
             has_threads=False,
         )
-        store.paths = crons.locks.paths
+        store.paths = crons.database.paths
         for leader in self._leaders:
             crons.engine.leaders.add(leader)
         for job in self._jobs:
             crons.registry.add(job)
-        self._clock.renews(crons.locks.contender.keeper.work)
+        self._clock.renews(crons.database.keeper.work)
         unsubscribe = crons.events.subscribe(self.events.append)
         return crons
 
@@ -211,7 +211,7 @@ class Rehearsal:
             why: The reason, for the history.
         """
         self._crons.registry.get(name)
-        operator = Operator(self.locks, self.clock)
+        operator = Operator(self._crons.database)
         seen = operator.look(name)
         return seen.view.why_not_cancelled is None and operator.cancel(seen, why)
 
@@ -270,7 +270,7 @@ class Rehearsal:
             self._crons = self._begin()
             return 0.0
         ticker, recovery = self._crons.engine.ticker, self._crons.engine.recovery
-        now = self._crons.locks.clock.peek()
+        now = self._crons.database.clock.peek()
         if now is None:
             return wait  # the ticker has to ask for the time again
         # The ticker cuts its wait short, for machines that are suspended and for heartbeats that other instances read.

@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from urllib.parse import unquote
 
 from firecron.base.flag import tell_after_fork
-from firecron.base.off_loop import off_loop
-from firecron.base.threads import Workers
+from firecron.base.threads import Workers, off_loop
 from firecron.base.tracing import trace_of, traced
 from firecron.errors import ConfigurationError
 from firecron.web.messages import MOST_BODY, Headers, Received, Reply, Request, Site, Threads, Work, all_headers

@@ -197,7 +197,7 @@ class Reigns:
             else:
                 holder = str(self._node().get("holder"))
                 instance.call(
-                    lambda crons: crons.locks.contender.cancel(NAME, holder, body.term.fence), "cancel a leader"
+                    lambda crons: crons.locks.database.cancel(NAME, holder, body.term.fence), "cancel a leader"
                 )
 
     def _leading(self) -> Body | None:

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from firecron.base.instants import to_milliseconds, to_text
-from firecron.cron.schedule import Schedule
-from firecron.cron.ticks import is_tick, meant_tick, newest, newest_tick
+from firecron.cron.schedule import Schedule, is_tick, meant_tick, newest, newest_tick
 from firecron.errors import NoTick
 
 

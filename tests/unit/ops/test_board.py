@@ -9,7 +9,7 @@ from tests.unit.ops.declared import JOB
 from firecron.base.clocks import Deadline
 from firecron.base.flag import aware
 from firecron.errors import Denied, Unavailable
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.ops.board import Board, HealthReport
 from firecron.settings import load
 from firecron.store import Snapshot
@@ -45,7 +45,7 @@ class Bench:
         self.store = Counting(self.timing)
         self.store.set("cron-jobs/digest", JOB.to_node())
         locks = LockService(settings=load(), store=self.store, timing=self.timing, has_threads=False)
-        self.board = Board(locks, self.timing)
+        self.board = Board(locks.database)
         self.report = HealthReport(self.board)
         self.told: list[str] = []
         locks.events.subscribe(lambda event: self.told.append(event.slug))

@@ -11,8 +11,7 @@ from tests.simulation.world import START, slot
 from tests.unit.runs.test_policy import MARGIN, MINUTELY, SECONDLY, at, options
 
 from firecron.base.instants import to_datetime, to_milliseconds, to_text
-from firecron.cron.schedule import Schedule
-from firecron.cron.ticks import is_tick, newest
+from firecron.cron.schedule import Schedule, is_tick, newest
 from firecron.lock.record import LockRecord
 from firecron.runs.policy import Claim, between, choose
 

@@ -198,7 +198,7 @@ def test_a_body_that_goes_on_is_left_with_its_lock(go_on: threading.Event) -> No
     before = bench.node()
     assert "releasedAt" not in before
     bench.timing.advance(6)
-    assert not bench.crons.locks.contender.keeper.leases()
+    assert not bench.crons.locks.database.keeper.leases()
     assert bench.node() == before
     go_on.set()
     assert ended(turn)
@@ -330,7 +330,7 @@ def test_a_forked_child_has_nothing_to_stop(go_on: threading.Event) -> None:
     runner.stopping.set()
     for lock in (
         runner.outstanding.changed,
-        lock_of(runner.performer),
+        lock_of(runner),
         bench.crons.engine.bookkeeper.outstanding.changed,
     ):
         assert ended(bench.begin(lock.acquire))

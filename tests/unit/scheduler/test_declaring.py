@@ -458,7 +458,7 @@ def test_a_retry_is_made_when_it_comes(programs: Programs) -> None:
     crons = programs.program(job())
     planned: list[tuple[float, Callable[[], None]]] = []
     declaring = Declaring(
-        crons.locks, programs.timing, crons.registry, Inline(), lambda seconds, call: planned.append((seconds, call))
+        crons.database, crons.registry, Inline(), lambda seconds, call: planned.append((seconds, call))
     )
     digest = crons.registry.get("digest")
     programs.store.error = Unavailable("down")

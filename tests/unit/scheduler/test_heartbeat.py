@@ -155,7 +155,7 @@ def test_a_slow_beat_is_a_poor_sample_of_the_time() -> None:
     """What a beat brings is as uncertain as it took long: half of the time between the asking and the answer."""
     fleet = Fleet()
     one = fleet.instance()
-    one.locks.clock._estimate = None  # a better sample would stay
+    one.locks.clock.estimate = None  # a better sample would stay
     one.network.before = lambda method, path: fleet.world.skip_to(fleet.world.mono() + 600)
     one.crons.engine.heartbeat.beat()
     assert one.locks.clock.uncertainty == pytest.approx(300, abs=5)

@@ -36,7 +36,7 @@ class Bench:
         self.says: list[Judged] | None = []
         self.told: list[Event] = []
         crons.events.subscribe(self.told.append)
-        self.lateness = Lateness(crons.locks, self.registry, self, self)
+        self.lateness = Lateness(crons.locks.database, self.registry, self, self)
         self.lateness.judge = self
 
     def rank(self, what: str) -> float | None:

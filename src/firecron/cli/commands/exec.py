@@ -18,15 +18,14 @@ from firecron.cli.options import Every, Starting, given_schedule
 from firecron.cli.output import Exit, Failure, Output, answering, code_of_refusal, tell_events
 from firecron.cli.process.command import Command, under_lock, under_tick
 from firecron.cli.process.signals import Signals
-from firecron.cron.schedule import DEFAULT_ZONE, Schedule
-from firecron.cron.ticks import shortest_interval
+from firecron.cron.schedule import DEFAULT_ZONE, Schedule, shortest_interval
 from firecron.errors import Cancelled, CommandFailed, LeaseLost, NotStarted, Stopping
 from firecron.jobs.decorator import declared, distributed_cron
 from firecron.jobs.job import Job, make_job
 from firecron.jobs.options import OnAbandoned
 from firecron.jobs.run import Run
+from firecron.lock.database import Database
 from firecron.lock.refusal import Refusal
-from firecron.lock.service import LockService
 from firecron.settings import load
 
 HELP = """Run COMMAND under a lock, which is renewed while COMMAND runs.
@@ -110,9 +109,9 @@ def _exec(
         try:
             run.check()
             if schedule is None:
-                locks = LockService(settings=settings)
-                tell_events(locks.events, output, _SAID_OTHERWISE)
-                refusal = under_lock(locks, lock, ttl, run, wait=wait, hold_at_least=hold_at_least)
+                database = Database(settings=settings)
+                tell_events(database.events, output, _SAID_OTHERWISE)
+                refusal = under_lock(database, lock, ttl, run, wait=wait, hold_at_least=hold_at_least)
             else:
                 crons = FireCron(enabled=False)
                 crons.registry.add(_job(run, lock, schedule, ttl, hold_at_least, on_abandoned, grace))

@@ -11,7 +11,7 @@ from firecron.cli.lines import lock_lines, rank
 from firecron.cli.options import Interval, Json, OnlyName, Watch, check_known, database_of
 from firecron.cli.output import Output, answering
 from firecron.cli.watching import Changes, give
-from firecron.lock.service import LockService
+from firecron.lock.database import Database
 from firecron.ops.operator import Operator, SeenAll
 from firecron.ops.views import LockView
 
@@ -27,9 +27,9 @@ def locks(name: OnlyName = None, watching: Watch = False, interval: Interval = 2
     """
     output = Output(as_json=as_json)
     with answering(output):
-        service = LockService()
-        operator = Operator(service)
-        changes = Changes(service, service.paths.locks if name is None else service.paths.lock(name))
+        database = Database()
+        operator = Operator(database)
+        changes = Changes(database, database.paths.locks if name is None else database.paths.lock(name))
 
         def check(seen: SeenAll) -> None:
             if name is not None and seen.views[0].state == "absent":

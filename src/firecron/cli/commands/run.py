@@ -37,7 +37,7 @@ from firecron.cli.loading import load_crons
 from firecron.cli.options import AppPath, Json, Name, Why, check_why
 from firecron.cli.output import Exit, Failure, Logged, Output, answering, code_of_refusal, tell_events
 from firecron.cli.process.signals import Signals, ending_at_second
-from firecron.cron.ticks import is_tick, newest_tick
+from firecron.cron.schedule import is_tick, newest_tick
 from firecron.errors import Stopping
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Result
@@ -113,7 +113,7 @@ def _run(
         again = None if resume is None else _resumed(resume)
         check_why(why)
         act = threading.Thread(
-            target=lambda: Operator(crons.locks).record("run", name, why), name="firecron-act", daemon=True
+            target=lambda: Operator(crons.database).record("run", name, why), name="firecron-act", daemon=True
         )
         if as_json:
             ending.enter_context(redirect_stdout(sys.stderr))  # keeps what the job prints out of the result
@@ -127,8 +127,8 @@ def _run(
 
 def _tick(crons: FireCron, job: Job, slot: str, output: Output) -> datetime:
     """Return the tick that --slot names, by RTDB's time."""
-    locks = crons.locks
-    now = to_datetime(locks.clock.now(locks.deadline(locks.settings.acquire_timeout)).server)
+    database = crons.database
+    now = to_datetime(database.clock.now(database.deadline(database.settings.acquire_timeout)).server)
     if slot == "now":
         return newest_tick(job.options.schedule, now, job.options.grace / 1000)
     tick = _instant(slot)

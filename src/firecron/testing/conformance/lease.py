@@ -6,7 +6,8 @@ from datetime import timedelta
 
 from firecron.base.clocks import Deadline
 from firecron.base.instants import to_text
-from firecron.lock.service import LockService
+from firecron.lock.blocks import try_once
+from firecron.locks import LockService
 from firecron.testing.clocks import FakeTiming
 from firecron.testing.conformance.kit import MARGIN, PATIENCE, TTL, Kit, refused, taken
 
@@ -54,16 +55,16 @@ class LeaseConformance(Kit):
     def test_a_bid_that_has_won_keeps_its_lease(self) -> None:
         """Another try with the same bid gives the lease that the first one began, and writes nothing."""
         service = self.service()
-        bid = service.contender.bid(self.name, TTL)
-        first = taken(service.contender.try_once(bid))
+        bid = service.database.bid(self.name, TTL)
+        first = taken(try_once(service.database, bid))
         before = self.fields
         self.jump(TTL / 2)
-        again = taken(service.contender.try_once(bid))
+        again = taken(try_once(service.database, bid))
         assert self.fields == before
         assert (again.holder, again.expires_at) == (first.holder, first.expires_at)
         self.jump(TTL / 2 - MARGIN)
         assert again.lost
-        refused(service.contender.try_once(bid), "held")
+        refused(try_once(service.database, bid), "held")
         assert self.fields == before
 
     def test_release_deletes_a_plain_lock(self) -> None:

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from firecron.base.clocks import Deadline
 from firecron.base.instants import to_milliseconds, to_text
+from firecron.lock.blocks import try_once
 from firecron.lock.lease import Lease
 from firecron.lock.record import Current, Request
 from firecron.lock.refusal import Refusal
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.testing.clocks import FakeTiming
 from firecron.testing.conformance.kit import MARGIN, PATIENCE, TTL, Kit, refused, taken
 from firecron.testing.conformance.lease import PLAIN_FIELDS
@@ -197,7 +198,7 @@ class SlotConformance(Kit):
         service, other = self.service(), self.service()
         lease = taken(self.claim(service, SLOT))
         before = self.fields
-        assert other.contender.cancel(self.name, lease.holder, self.number("fence"), "why")
+        assert other.database.cancel(self.name, lease.holder, self.number("fence"), "why")
         assert self.fields == {**before, "cancel": before["fence"], "cancelWhy": "why"}
         assert not lease.cancelled
         assert lease.renew()
@@ -210,7 +211,7 @@ class SlotConformance(Kit):
         assert self.claimed() == (LATER, LATER, 1)
         assert not {"cancel", "cancelWhy"} & self.fields.keys()
         before = self.fields
-        assert not other.contender.cancel(self.name, lease.holder, lease.fence or 0)
+        assert not other.database.cancel(self.name, lease.holder, lease.fence or 0)
         assert self.fields == before
         assert successor.renew()
         assert not successor.cancelled
@@ -228,7 +229,7 @@ class SlotConformance(Kit):
         def choose(request: Request, current: Current, now: int) -> Request:
             return replace(request, rerun=rerun)
 
-        return service.contender.try_once(service.contender.bid(self.name, TTL, fenced=True, slot=slot, choose=choose))
+        return try_once(service.database, service.database.bid(self.name, TTL, fenced=True, slot=slot, choose=choose))
 
     def claimed(self) -> tuple[object, object, object]:
         """Return the node's `slot`, `unfinished` and `attempt`.
