@@ -27,7 +27,7 @@ from datetime import datetime
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypeVar, Unpack, cast
 
-from firecron.base.flag import tell_after_fork
+from firecron.base.flag import in_each_child
 from firecron.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class FireCron:
         self.health = self.engine.lateness.judge = HealthReport(Board(database))
         self.engine.explore(*providers)
         self._jobless = without_jobs(*providers)
-        tell_after_fork(self)
+        in_each_child(self.after_fork)
         self.start_watch = StartWatch(self, sys._getframe(1).f_globals.get("__name__"))
         if has_threads and store is None and timing is None:  # otherwise a test made it
             self.start_watch.begin()
@@ -224,7 +224,7 @@ class FireCron:
         was_ticking = self.engine.is_ticking
         self.start_watch.settle()
         self._state_lock = threading.RLock()
-        self.engine.after_fork()
+        self.engine.begin_child()
         atexit.unregister(self.stop)
         if was_ticking:
             from firecron.scheduler.startup import say_forked

@@ -205,10 +205,6 @@ EQUIVALENT: dict[str, str] = {
     'heartbeat.Heartbeat._write: seen_at = stored.get("seenAt") if isinstance(stored, dict) else None -> seen_at '
     '= stored.get("seenAt") if True else None': ("The store has made sure of it."),
     "heartbeat.Heartbeat._write: if isinstance(seen_at, int): -> if True:": ("The store has made sure of it."),
-    "heartbeat.Heartbeat.__init__: self._thread: threading.Thread | None = None -> nothing": (
-        "A start or an end sets it before anything asks for it."
-    ),
-    "heartbeat.Heartbeat.after_fork: self._thread = None -> nothing": ("A start sets it before anything asks for it."),
     'heartbeat.Heartbeat.start: self._thread = threading.Thread(target=self._run, name="firecron-heartbeat", '
     "daemon=True) -> self._thread = threading.Thread(target=self._run, daemon=True)": (
         "A thread's name is for people."
@@ -372,10 +368,7 @@ EQUIVALENT: dict[str, str] = {
     "MOST_CLAIMS - 1):": ("There can't be that many rounds."),
     "runner.Runner.run_tick: for _ in range(MOST_MISSED + MOST_CLAIMS + 1): -> for _ in range(MOST_MISSED + "
     "MOST_CLAIMS - 1):": ("There can't be that many rounds."),
-    "heartbeat.Heartbeat.__init__: self._random = secrets.token_hex(3) -> self._random = secrets.token_hex(4)": (
-        "How long it is is not promised."
-    ),
-    "heartbeat.Heartbeat.after_fork: self._random = secrets.token_hex(3) -> self._random = secrets.token_hex(4)": (
+    "heartbeat.Heartbeat._begin_process: self._random = secrets.token_hex(3) -> self._random = secrets.token_hex(4)": (
         "How long it is is not promised."
     ),
     "heartbeat.Heartbeat._run: while self._thread is me and (left := self._beat_due - "

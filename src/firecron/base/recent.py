@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from firecron.base.clocks import Deadline
+from firecron.base.flag import in_each_process
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -63,6 +64,9 @@ class Seldom:
         self._deadline = deadline
         self._silences: dict[str, Deadline] = {}
         self._counts: dict[str, int] = {}
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
         self._lock = threading.Lock()
 
     def count(self, kind: str) -> int | None:

@@ -24,6 +24,7 @@ from concurrent.futures import Future
 from typing import Protocol, TypeAlias, TypeVar
 
 from firecron.base.clocks import Timing
+from firecron.base.flag import in_each_process
 
 logger = logging.getLogger("firecron")
 T = TypeVar("T")
@@ -37,8 +38,11 @@ class Outstanding:
 
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
-        self.changed = threading.Condition()
         self.latest = math.inf
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
+        self.changed = threading.Condition()
         self._marks: set[object] = set()
 
     def __len__(self) -> int:
@@ -67,11 +71,6 @@ class Outstanding:
             self.latest = min(self.latest, until)
             self.changed.notify_all()
 
-    def after_fork(self) -> None:
-        """Drop all marks in a forked child: the work is the parent's."""
-        self.changed = threading.Condition()
-        self._marks = set()
-
 
 class Crew(Protocol):
     """Carries out the jobs' work."""
@@ -84,8 +83,6 @@ class Crew(Protocol):
 
     def dismiss(self) -> None: ...
 
-    def after_fork(self) -> None: ...
-
 
 class Workers:
     """At most `number` threads, which take the submitted work in order.
@@ -97,6 +94,9 @@ class Workers:
     def __init__(self, number: int, *, lingers: bool = True) -> None:
         self._number = number
         self._lingers = lingers
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
         self.changed = threading.Condition()
         self._work: deque[Callable[[], object]] = deque()
         self._threads: set[threading.Thread] = set()
@@ -148,13 +148,6 @@ class Workers:
             self._threads.clear()
             self._idle.clear()
             self.changed.notify_all()
-
-    def after_fork(self) -> None:
-        """Drop threads and work in a forked child: both are the parent's."""
-        self.changed = threading.Condition()
-        self._work.clear()
-        self._threads.clear()
-        self._idle.clear()
 
     def _run(self) -> None:
         while (work := self._next()) is not None:

@@ -41,7 +41,7 @@ from typing import Literal, TypeAlias
 
 from firecron.base.clocks import Moment
 from firecron.base.events import Slug
-from firecron.base.flag import tell_after_fork
+from firecron.base.flag import in_each_process
 from firecron.base.instants import to_datetime
 from firecron.base.texts import described
 from firecron.errors import Cancelled, Stopping, Unavailable
@@ -136,14 +136,11 @@ class Candidate:
         self._has_ticker = has_ticker
         self._database = database
         self._on_change = on_change
-        self._changed = threading.Condition()
-        self._bid: Bid | None = None
         self._tenure: Tenure | None = None
         self._due = database.timing.mono()
         self.standing = Standing(election.name, election.ttl + database.margin)
         self.wake: Callable[[], object] = lambda: None  # called, by any thread, when `pause` may have become shorter
         self._path = database.paths.lock(election.name)
-        self._following: Following | None = None
         self._ear = Follow(self._path, self._hear)
         self._asked = 0.0
         self._heard: Heard | None = None
@@ -154,7 +151,16 @@ class Candidate:
         self._said: object = None
         # Why the last try was in vain; None after an election.
         self.refusal: Refusal | None = None
-        tell_after_fork(self)
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
+        """Begin without a tenure. In a forked child it is the parent's."""
+        self._changed = threading.Condition()
+        self._bid: Bid | None = None
+        self._following: Following | None = None
+        if self._tenure is not None:
+            self._tenure.has_ended = True
+            self._tenure = None
 
     @property
     def tenure(self) -> Tenure | None:
@@ -295,14 +301,6 @@ class Candidate:
         with self._changed:
             self._is_over, self._following = False, None
             self._changed.notify_all()
-
-    def after_fork(self) -> None:
-        """Forget the tenure in a forked child: it is the parent's."""
-        self._changed = threading.Condition()
-        self._bid = self._following = None
-        if self._tenure is not None:
-            self._tenure.has_ended = True
-            self._tenure = None
 
     def _hear(self) -> None:
         with self._changed:

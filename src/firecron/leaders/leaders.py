@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
+from firecron.base.flag import in_each_process
 from firecron.base.instants import Duration, milliseconds, to_datetime, whole
 from firecron.base.texts import described
 from firecron.base.threads import Crew, Outstanding
@@ -70,10 +71,13 @@ class Office:
         self._staff = staff
         self._database = staff.database
         self.candidate = Candidate(staff.database, leader.options.election, self._on_change, has_ticker=True)
+        self._alarm: Alarm | None = None
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._body: Body[Term] | None = None
-        self._alarm: Alarm | None = None
 
     def open(self) -> None:
         """Stand from now on. If the body of an old term still runs, its thread goes on once it has ended."""
@@ -103,12 +107,6 @@ class Office:
             self._database.events.emit(
                 "leader.lingers", self.leader.name, logging.WARNING, message, fence=tenure.term.fence
             )
-
-    def after_fork(self) -> None:
-        """Forget the thread and the body in a forked child: they are the parent's."""
-        self._lock = threading.Lock()
-        self._thread = None
-        self._body = None
 
     def elect(self) -> Term:
         """For a rehearsal: stand once, and call the body on a thread. Return the term, or raise NotAcquired."""
@@ -274,13 +272,17 @@ class Leaders:
         self._staff = staff
         self._around = around
         self._offices: dict[str, Office] = {}
-        # Between `start` and `stop`; and the leaders that the program has paused here. Both are changed under the lock,
-        # which a signal handler that stops may take once more.
-        self._lock = threading.RLock()
-        self._is_standing = False
+        # The leaders that the program has paused here.
         self._paused: set[str] = set()
         # Set by the engine before leaders are added: the waves, which know the tickets.
         self.ranks: Ranks = Nobody()
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
+        # A signal handler that stops may take the lock once more. What it guards: who is paused, and whether this
+        # instance stands, from `start` to `stop`.
+        self._lock = threading.RLock()
+        self._is_standing = False
 
     def add(self, leader: Leader) -> None:
         """Add a leader before the start. Its function is called in the application's context."""
@@ -356,13 +358,6 @@ class Leaders:
         """Stop renewing the terms of bodies that have not ended within the grace."""
         for office in self._offices.values():
             office.leave_behind()
-
-    def after_fork(self) -> None:
-        """Forget threads and bodies in a forked child: they are the parent's."""
-        self._lock = threading.RLock()
-        self._is_standing = False
-        for office in self._offices.values():
-            office.after_fork()
 
 
 @dataclass(frozen=True, slots=True)

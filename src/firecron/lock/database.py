@@ -10,8 +10,8 @@
 
 All tries of a bid share its token. A failure of the database is a `Refusal`, never an exception.
 
-A forked child has a copy of this. What belongs to a process is made anew there (`after_fork`), in this one place: so no
-part keeps one of these things beyond a call, but asks the database for it. What may interleave with a fork, which
+A forked child has a copy of this. What belongs to a process is made anew there (`after_fork`): so no part
+keeps one of these things beyond a call, but asks the database for it. What may interleave with a fork, which
 copies all memory at once, but only the thread that forks:
 
     another thread holds a lock, or is waiting for RTDB's time    the copy of the lock is never used: the child has new
@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from firecron.base.clocks import Deadline, ServerClock, SystemTiming, Timing, wait_or_raise
 from firecron.base.events import Events
-from firecron.base.flag import tell_after_fork
+from firecron.base.flag import in_each_child
 from firecron.base.identity import Identity
 from firecron.base.instants import Duration, milliseconds
 from firecron.base.recent import Recent, Seldom
@@ -120,7 +120,7 @@ class Database:
         # With clocks of its own it is a test's, and the test may have many.
         self._places = None if timing is None else Places()
         self._begin()
-        tell_after_fork(self)
+        in_each_child(self.after_fork)
 
     def _begin(self) -> None:
         """Make what belongs to one process: what has threads or locks."""

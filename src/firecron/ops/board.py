@@ -27,7 +27,7 @@ from math import inf
 from typing import Generic, TypeAlias, TypeVar, cast
 
 from firecron.base.clocks import Timing
-from firecron.base.flag import tell_after_fork
+from firecron.base.flag import in_each_process
 from firecron.base.instants import to_text
 from firecron.base.recent import Recent
 from firecron.errors import Denied, StoreError
@@ -161,8 +161,7 @@ class Shared(Generic[T]):
         self._timing = timing
         self._age = age
         self._most = most
-        self.after_fork()
-        tell_after_fork(self)
+        in_each_process(self._begin_process)
 
     def get(self, name: str = "", age: float = inf) -> T:
         """Return the value. Raise the StoreError that came instead of it."""
@@ -190,8 +189,7 @@ class Shared(Generic[T]):
             if value is not None:
                 value.changes += 1
 
-    def after_fork(self) -> None:
-        """Begin anew in a forked child: a thread that only the parent has may be reading."""
+    def _begin_process(self) -> None:
         self._lock = threading.Lock()
         self._values: Recent[str, _Value[T]] = Recent()
         self._values.most = self._most
@@ -335,10 +333,12 @@ class HealthReport:
     def __init__(self, board: Board) -> None:
         self.board = board
         self._database = board.database
-        self._lock = threading.Lock()
         self._report = Report()
         self._until = -inf
-        tell_after_fork(self)
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
+        self._lock = threading.Lock()
 
     def get(self) -> Report:
         """Return the report, which was made in the last ten seconds. It blocks while the database is read."""
@@ -356,10 +356,6 @@ class HealthReport:
         if report.problem is not None:
             return None
         return [_judged(verdict, report.now) for verdict in report.verdicts]
-
-    def after_fork(self) -> None:
-        """Replace the lock in a forked child: a thread that only the parent has may hold it."""
-        self._lock = threading.Lock()
 
     def _read(self) -> Report:
         try:

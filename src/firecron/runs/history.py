@@ -210,11 +210,6 @@ class Bookkeeper:
         """Wait until everything is written, but not longer than `until` on the monotonic clock."""
         self.outstanding.wait(until)
 
-    def after_fork(self) -> None:
-        """Forget in a forked child the entries that are not written yet: the parent writes them."""
-        self.outstanding.after_fork()
-        self.crew.after_fork()
-
     def _write(self, job: Job, held: Held, claim: Claim | None, mark: object) -> None:
         try:
             record = held.replaced if isinstance(held.replaced, LockRecord) else None

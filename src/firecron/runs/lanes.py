@@ -27,6 +27,7 @@ import threading
 from dataclasses import dataclass, field
 
 from firecron.base.events import Events
+from firecron.base.flag import in_each_process
 from firecron.jobs.job import Job
 from firecron.lock.database import Database
 from firecron.runs.turn import Agenda, Lane, Place, Turn
@@ -42,8 +43,14 @@ class Lanes:
         self._most = database.settings.max_concurrent
         self._events = database.events
         self._agenda = agenda
-        self._lock = threading.Lock()
         self._lanes: dict[str, Lane] = {}
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
+        """Begin without lanes. In a forked child none of the parent's turns is called."""
+        self._lock = threading.Lock()
+        self.clear()
+        self._lanes = {}
 
     def lane(self, job: Job) -> Lane:
         options = job.options
@@ -195,12 +202,6 @@ class Lanes:
                 lane.look = None
                 if lane.state != "trying":
                     lane.current = None
-
-    def after_fork(self) -> None:
-        """Forget the lanes in a forked child: their turns and runs are the parent's."""
-        self._lock = threading.Lock()
-        self.clear()
-        self._lanes = {}
 
     def _go_on(self, lane: Lane, *, again: bool = False) -> None:
         dropped = _Dropped()

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from firecron.base.events import Slug
-from firecron.base.flag import Flag
+from firecron.base.flag import Flag, in_each_process
 from firecron.base.instants import to_milliseconds
 from firecron.base.texts import described
 from firecron.base.threads import Outstanding
@@ -87,12 +87,15 @@ class Runner:
         self._resumer = Resumer(database, history, claimer, bookkeeper)
         self._lanes = lanes
         self._canceller = Canceller(database)
+        self.outstanding = Outstanding(database.timing)
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
         self.loop: Loop | None = None
         self.stopping = Flag()
-        self.outstanding = Outstanding(database.timing)
         self._lock = threading.Lock()
         self._active: list[Execution] = []
-        self._unanswered: dict[str, PendingClaim] = {}
+        self._unanswered: dict[str, PendingClaim] = {}  # with the tokens of this process
 
     def turn(self, job: Job, wanted: WantedClaim) -> Turn:
         """Return a new turn of a job, for `go_on`."""
@@ -240,17 +243,6 @@ class Runner:
             run = execution.run
             message = f'"{run.name}" still runs as the instance stops; its lock stays held until it expires'
             self._database.events.emit("run.left_behind", run.name, logging.WARNING, message, key=run.idempotency_key)
-
-    def after_fork(self) -> None:
-        """Forget all turns and runs in a forked child: they are the parent's."""
-        self.stopping = Flag()
-        self.outstanding.after_fork()
-        self._unanswered = {}  # the tokens are the parent's
-        self._lanes.after_fork()
-        self._lock = threading.Lock()
-        self._active = []
-        self._bookkeeper.after_fork()
-        self.loop = None
 
     def _cancel_previous(self, turn: Turn) -> float | None:
         """Cancel the run on this instance that the turn stands in line for, if it is of an earlier tick.

@@ -41,6 +41,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
+from firecron.base.flag import in_each_process
 from firecron.base.threads import Crew
 from firecron.errors import Denied, NoCredentials, StoreError
 from firecron.jobs.catalogue import changed, declared, live_groups_of, read_groups, ticked_since
@@ -70,6 +71,9 @@ class Declaring:
         self._registry = registry
         self.crew = crew
         self._later = later
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
         self._lock = threading.Condition()
         self.forget()
 
@@ -86,12 +90,6 @@ class Declaring:
             self._asking: dict[str, list[Callable[[int | None], None]]] = {}
             self._has_failed = False
             self._not_before = 0.0
-
-    def after_fork(self) -> None:
-        """Forget in a forked child: the thread is the parent's, and may hold the lock."""
-        self._lock = threading.Condition()
-        self.crew.after_fork()
-        self.forget()
 
     def begin(self) -> None:
         """Look at all jobs: from now on this instance ticks."""

@@ -122,19 +122,12 @@ class Engine:
         kept = self._database.keeper.work()
         return min(waits if kept is None else [*waits, max(0.0, (kept - self._database.timing.mono()) / 1000)])
 
-    def after_fork(self) -> None:
-        """Reset all parts in a forked child: the threads, turns and runs are the parent's."""
+    def begin_child(self) -> None:
+        """Plan anew in a forked child, which doesn't tick yet: what is planned, or looked for, is the parent's."""
         self.is_ticking = False
-        self.registry.after_fork()
         self.recovery.forget()
         self.lateness.forget()
         self.claimer.forget()
-        self.runner.after_fork()
-        self.leaders.after_fork()
-        self.crew.after_fork()
-        self.heartbeat.after_fork()
-        self.declaring.after_fork()
-        self.waves.after_fork()
         self.ticker = Ticker(self._database, self)
         for job in self.registry.jobs():
             if self.registry.ticks_here(job):

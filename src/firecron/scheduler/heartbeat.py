@@ -29,6 +29,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from firecron.base.clocks import Deadline
+from firecron.base.flag import in_each_process
 from firecron.base.instants import number
 from firecron.base.tickets import has_fallen, odds_of_pruning, odds_of_round
 from firecron.cron.schedule import Schedule
@@ -109,20 +110,24 @@ class Heartbeat:
         self._recovery = recovery
         self._waves = waves
         self._lateness = lateness
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._at_work: set[threading.Thread] = set()
-        self._random = secrets.token_hex(3)
-        self._started_at: int | None = None
         self._beat_due = -math.inf
         # The largest size of the group since it was found to have lost a third.
         self._peak = 0.0
         # Until when no ticket is asked for, because the security rules have refused one.
         self._refused_until = 0.0
-        self._membership = Membership()
         # What the last work has failed of, and what this one has.
         self._before: set[str] = set()
         self._told: set[str] = set()
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
+        """Take a node name of this process's own."""
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._at_work: set[threading.Thread] = set()
+        self._random = secrets.token_hex(3)
+        self._started_at: int | None = None
+        self._membership = Membership()
 
     @property
     def id(self) -> str:
@@ -251,15 +256,6 @@ class Heartbeat:
         if self._database.timing.mono() >= self._beat_due:
             self.work()
         return max(0.0, self._beat_due - self._database.timing.mono()) / 1000
-
-    def after_fork(self) -> None:
-        """Take a new node name in a forked child, which is another process."""
-        self._changed = threading.Condition()
-        self._thread = None
-        self._at_work = set()
-        self._random = secrets.token_hex(3)
-        self._started_at = None
-        self._membership = Membership()
 
     def _run(self) -> None:
         me = threading.current_thread()

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from firecron.base.flag import in_each_process
 from firecron.base.instants import to_milliseconds
 from firecron.base.threads import Crew
 from firecron.base.tickets import OpenTick, Tickets, group_of, is_long_enough, place_of_tick
@@ -88,6 +89,9 @@ class Waves:
         self._leaders = leaders
         self._crew = crew
         self._asker = asker
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
         self._lock = threading.Lock()
         self.forget()
 
@@ -97,11 +101,6 @@ class Waves:
             self._tickets = Tickets(self._heartbeat)
             self._draw = NOTHING
             self._open: dict[str, _Waiting] = {}
-
-    def after_fork(self) -> None:
-        """Drop all in a forked child: the ticket is the parent's, and a thread of the parent may hold the lock."""
-        self._lock = threading.Lock()
-        self.forget()
 
     def size(self) -> float | None:
         """Return the size of the group that this instance is in; None if it is not known."""

@@ -298,9 +298,6 @@ class Inline:
     def dismiss(self) -> None:
         """Do nothing: no work is waiting."""
 
-    def after_fork(self) -> None:
-        """Do nothing: there are no threads to replace."""
-
 
 class _RenewingClock(FakeClock):
     """A clock that renews leases while it advances, as the keeper's thread would: a job of an hour keeps its lock."""

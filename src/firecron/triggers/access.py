@@ -32,7 +32,7 @@ from google.auth import jwt
 from firecron import __version__
 from firecron.base.clocks import Deadline, SystemTiming, Timing
 from firecron.base.events import Events
-from firecron.base.flag import tell_after_fork
+from firecron.base.flag import in_each_process
 from firecron.base.identity import find_cloud_run
 from firecron.errors import ConfigurationError, Unavailable
 from firecron.rtdb.transport import NoReply, Transport
@@ -129,10 +129,13 @@ class Certificates:
         self._timeout = timeout
         self._timing = timing
         self._last = _Fetched(-math.inf)
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
+        self.transport = Transport(self._url, 1)
+        self._fetching = threading.Lock()
         # When the fetch that is under way has begun.
         self._began: float | None = None
-        self.after_fork()
-        tell_after_fork(self)
 
     def get(self) -> Mapping[str, str]:
         """Return the certificates by their key ids. Raise Unavailable if they can't be fetched in time."""
@@ -152,12 +155,6 @@ class Certificates:
         if last.problem is not None:
             raise Unavailable(last.problem)
         return last.certificates
-
-    def after_fork(self) -> None:
-        """Open new sockets in a forked child. The others are the parent's, as is the thread of a fetch under way."""
-        self.transport = Transport(self._url, 1)
-        self._fetching = threading.Lock()
-        self._began = None
 
     def _patience(self, last: _Fetched) -> float:
         """Return for how many milliseconds a thread may wait for the fetch of another one."""

@@ -17,9 +17,9 @@ from tests.unit.locks import lock_of
 from tests.unit.threads import PATIENCE
 
 from firecron import Lease, LockService
-from firecron.base import flag as forks
 from firecron.base.clocks import SystemTiming
 from firecron.base.events import Event
+from firecron.base.flag import begin_child
 from firecron.errors import ConfigurationError
 from firecron.settings import EMULATOR_HOST, load
 from firecron.testing import FakeTiming, MemoryStore
@@ -127,11 +127,10 @@ def test_a_forked_child_waits_for_no_thread_of_the_parent() -> None:
     timing = FakeTiming()
     store = Forking(timing.now)
     locks = LockService(store=store, timing=timing, has_threads=False)
-    assert locks.database in forks.aware
     assert lock_of(store).acquire(timeout=1)
     assert lock_of(locks.clock, "_syncing").acquire(timeout=1)
     locks.identity.known.clear()
-    locks.database.after_fork()
+    begin_child()
     assert locks.clock.now(locks.deadline(0)).server == timing.now(), "it synchronises by itself"
     assert lock_of(store).acquire(timeout=1)
     assert locks.identity.known.is_set()

@@ -7,7 +7,7 @@ from tests.unit.locks import lock_of
 from tests.unit.ops.declared import JOB
 
 from firecron.base.clocks import Deadline
-from firecron.base.flag import aware
+from firecron.base.flag import begin_child
 from firecron.errors import Denied, Unavailable
 from firecron.locks import LockService
 from firecron.ops.board import Board, HealthReport
@@ -173,7 +173,6 @@ def test_groups_that_can_not_be_read_are_no_alarm() -> None:
 def test_a_forked_child_does_not_wait_for_its_parent() -> None:
     """A thread that only the parent has may be at it just then."""
     bench = Bench()
-    assert bench.report in aware
     lock_of(bench.report).acquire()
-    bench.report.after_fork()
+    begin_child()
     assert bench.report.get().problem is None

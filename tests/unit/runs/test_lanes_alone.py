@@ -10,6 +10,7 @@ from tests.unit.locks import lock_of
 
 from firecron import distributed_cron
 from firecron.base.events import Event
+from firecron.base.flag import begin_child
 from firecron.jobs.job import Job, explore
 from firecron.lock.database import Database
 from firecron.runs.lanes import Lanes
@@ -339,7 +340,7 @@ def test_a_forked_child_has_lanes_of_its_own() -> None:
     assert other.lanes.wait(waiting)
     for one in (bench, other):
         assert lock_of(one.lanes).acquire(timeout=1)
-        one.lanes.after_fork()
+        begin_child()
     assert not other.lanes.is_open(waiting)
     assert not other.lanes.enter(waiting)
     assert bench.lanes.enter(bench.turn(60))

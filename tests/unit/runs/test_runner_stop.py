@@ -15,6 +15,7 @@ from tests.unit.threads import PATIENCE, Followed, ended
 
 from firecron import FireCron, Run, distributed_cron
 from firecron.base.events import Event
+from firecron.base.flag import begin_child
 from firecron.runs.entry import Entry
 from firecron.runs.turn import WantedClaim
 from firecron.settings import load
@@ -334,7 +335,7 @@ def test_a_forked_child_has_nothing_to_stop(go_on: threading.Event) -> None:
         bench.crons.engine.bookkeeper.outstanding.changed,
     ):
         assert ended(bench.begin(lock.acquire))
-    runner.after_fork()
+    begin_child()
     assert bench.runner.loop is None
     refusal = bench.crons.registry.trigger(NAME).refusal
     assert refusal is not None

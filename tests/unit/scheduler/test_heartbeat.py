@@ -14,6 +14,7 @@ from tests.unit.scheduler.beats import bench, new_crons, nodes
 
 from firecron import FireCron, Unavailable, distributed_cron
 from firecron.base.clocks import Deadline
+from firecron.base.flag import begin_child
 from firecron.errors import Denied, StoreError
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -184,7 +185,7 @@ def test_a_forked_child_is_an_instance_of_its_own() -> None:
     heartbeat.beat()
     parent = heartbeat.id
     fleet.world.until(50)
-    heartbeat.after_fork()
+    begin_child()
     heartbeat.beat()
     started = {key: fleet.world.store.get(f"cron-instances/{key}/startedAt") for key in (parent, heartbeat.id)}
     assert started == {parent: START, heartbeat.id: START + 50_000}

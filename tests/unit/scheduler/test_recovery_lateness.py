@@ -52,9 +52,6 @@ class Bench:
     def dismiss(self) -> None:
         """As a crew does."""
 
-    def after_fork(self) -> None:
-        """As a crew does."""
-
     def look(self, **late: str | None) -> list[tuple[str, str, object]]:
         """What is told by the next look, when these jobs are late since these ticks."""
         self.says = [

@@ -12,6 +12,7 @@ from tests.simulation.world import START, slot
 
 from firecron import distributed_cron
 from firecron.base.clocks import Deadline, ServerClock
+from firecron.base.flag import begin_child
 from firecron.base.tickets import Tickets, place_of_tick
 from firecron.jobs.job import Job, explore
 from firecron.lock.database import Database
@@ -377,11 +378,11 @@ def test_who_takes_no_ticket() -> None:
 def test_what_is_forgotten_is_not_asked_for() -> None:
     """After a stop or a fork no open tick is left, and the size is not known."""
     job = make_job()
-    for forget in ("forget", "after_fork"):
+    for is_fork in (False, True):
         bench = Bench(job)
         bench.know(SIZE)
         bench.due_with(4.5, job)
-        getattr(bench.waves, forget)()
+        (begin_child if is_fork else bench.waves.forget)()
         bench.beat(None)
         bench.until(119)
         assert bench.asked == []
