@@ -27,8 +27,8 @@ from firecron.base.identity import Identity
 from firecron.base.instants import DAY, Duration, doubt, milliseconds
 from firecron.base.recent import Recent
 from firecron.leaders.candidate import Candidate
+from firecron.leaders.leader import make_election
 from firecron.leaders.loop import Terms
-from firecron.leaders.term import make_election
 from firecron.lock.blocks import Hold, acquire, acquire_async, call, call_async, check_no_generator
 from firecron.lock.database import Database
 from firecron.lock.fields import ONCE

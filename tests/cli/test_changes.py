@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from firecron.cli.commands.locks import LocksView
+from firecron.cli.commands.runs import LocksView
 from firecron.cli.output import Output
 from firecron.cli.watching import Changes, watch
 from firecron.locks import LockService

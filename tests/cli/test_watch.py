@@ -13,8 +13,7 @@ from tests.cli.calls import checked, complaint
 from tests.cli.schemas import ERROR, LOCKS, RUNS
 from tests.cli.test_locks import DIED, SLOT
 
-from firecron.cli.commands.locks import LocksView
-from firecron.cli.commands.runs import LastRunsView, RunsView
+from firecron.cli.commands.runs import LastRunsView, LocksView, RunsView
 from firecron.cli.output import Output
 from firecron.cli.watching import watch
 from firecron.locks import LockService

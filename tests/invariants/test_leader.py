@@ -15,7 +15,7 @@ from tests.unit.threads import PATIENCE, named
 from firecron import FireCron, Term, leader
 from firecron.base.clocks import SystemTiming
 from firecron.leaders.candidate import Candidate, Tenure
-from firecron.leaders.term import Election
+from firecron.leaders.leader import Election
 from firecron.settings import load
 from firecron.testing import MemoryStore
 

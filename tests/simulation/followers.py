@@ -22,7 +22,7 @@ from firecron.base.clocks import Deadline
 from firecron.base.tickets import Tickets, place_of_tick
 from firecron.errors import Unavailable
 from firecron.leaders.candidate import Candidate, Tenure
-from firecron.leaders.term import Election
+from firecron.leaders.leader import Election
 from firecron.lock.fields import LEADER
 from firecron.lock.waiting import Follow, Heard
 from firecron.locks import LockService

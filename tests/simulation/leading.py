@@ -9,8 +9,8 @@ from tests.simulation.tasks import Task
 
 from firecron import Term
 from firecron.leaders.candidate import Candidate, Tenure
+from firecron.leaders.leader import Election
 from firecron.leaders.loop import Terms
-from firecron.leaders.term import Election
 
 FEED = "price-feed"
 # Milliseconds between two looks at who believes to lead.

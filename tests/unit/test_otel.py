@@ -24,7 +24,7 @@ from firecron.base import flag as forks
 from firecron.base.events import Events
 from firecron.errors import Unavailable
 from firecron.leaders.candidate import Candidate
-from firecron.leaders.term import Election
+from firecron.leaders.leader import Election
 from firecron.otel import instrument
 from rtdb_emulator.pytest_plugin import Rtdb
 

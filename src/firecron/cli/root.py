@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from firecron import __version__
-from firecron.cli.commands import doctor, jobs, locks, operate, page, play, runs, status
+from firecron.cli.commands import doctor, jobs, operate, page, play, runs, status
 from firecron.cli.commands import exec as exec_command
 from firecron.cli.commands import run as run_command
 from firecron.scheduler.startup import in_command
@@ -62,7 +62,7 @@ def _root(
     context.with_resource(in_command(context.invoked_subcommand or ""))
 
 
-for group in (play, status, page, jobs, locks, runs, operate, run_command, exec_command, doctor):
+for group in (play, status, page, jobs, runs, operate, run_command, exec_command, doctor):
     group.add_to(app)
 
 

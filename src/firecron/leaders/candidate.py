@@ -46,7 +46,7 @@ from firecron.base.instants import to_datetime
 from firecron.base.texts import described
 from firecron.errors import Cancelled, Stopping, Unavailable
 from firecron.leaders.following import LOOK, Following, Standing
-from firecron.leaders.term import Election, Term
+from firecron.leaders.leader import Election, Term
 from firecron.lock.blocks import give_back, keep
 from firecron.lock.database import Database
 from firecron.lock.fields import LEADER, pause_in

@@ -35,8 +35,7 @@ from firecron.errors import Stopping, UnknownJob
 from firecron.jobs.job import nothing
 from firecron.leaders.candidate import Candidate, Ended, Tenure
 from firecron.leaders.following import Nobody, Ranks
-from firecron.leaders.leader import Leader, Surroundings
-from firecron.leaders.term import Term
+from firecron.leaders.leader import Leader, Surroundings, Term
 from firecron.lock.database import Database
 from firecron.lock.fields import LEADER
 from firecron.lock.keeper import Alarm

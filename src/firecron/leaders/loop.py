@@ -22,7 +22,7 @@ from typing import Self
 
 from firecron.errors import Stopping
 from firecron.leaders.candidate import Candidate, Tenure
-from firecron.leaders.term import Term, leading
+from firecron.leaders.leader import Term, leading
 from firecron.lock.database import Database
 
 _LEFT = "its block was left"

@@ -45,8 +45,7 @@ from firecron.testing.memory import MemoryStore
 if TYPE_CHECKING:
     from firecron.app import FireCron
     from firecron.jobs.registry import Result
-    from firecron.leaders.leader import Leader
-    from firecron.leaders.term import Term
+    from firecron.leaders.leader import Leader, Term
     from firecron.locks import LockService
 
 

@@ -34,8 +34,7 @@ from tests.simulation.stand_ins import EPOCH, sleep
 
 from firecron.app import FireCron
 from firecron.base.events import Event
-from firecron.leaders.leader import leader
-from firecron.leaders.term import Term
+from firecron.leaders.leader import Term, leader
 
 NAME = "reign"
 What: TypeAlias = Literal["step_down", "cancel", "pause_here", "pause", "cut"]

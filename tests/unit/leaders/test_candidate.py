@@ -14,7 +14,7 @@ from tests.simulation.world import START, World
 from firecron import Term
 from firecron.errors import Stopping
 from firecron.leaders.candidate import Candidate, Tenure, pause_after
-from firecron.leaders.term import Election
+from firecron.leaders.leader import Election
 
 ELECTION = Election(FEED, 15_000, 1_000)
 

@@ -1,6 +1,8 @@
 """`firecron runs NAME`: the runs of a job, and its ticks that did not run. Without a name: the last run of each job.
 
 A run is shown with its time, outcome, duration and instance.
+
+`firecron locks`: which locks are held, by which instance, since when and until when; which are paused or died.
 """
 
 from __future__ import annotations
@@ -14,14 +16,14 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from firecron.cli.lines import Paper, run_lines, step_lines, unfinished_line
+from firecron.cli.lines import Paper, lock_lines, rank, run_lines, step_lines, unfinished_line
 from firecron.cli.options import Interval, Json, OnlyName, Watch, check_known, database_of
 from firecron.cli.output import Exit, Failure, Output, answering
 from firecron.cli.watching import Changes, give
 from firecron.errors import Denied
 from firecron.lock.database import Database
-from firecron.ops.operator import LastRun, Operator, SeenLast
-from firecron.ops.views import TickSteps, Unfinished, inspect_unfinished
+from firecron.ops.operator import LastRun, Operator, SeenAll, SeenLast
+from firecron.ops.views import LockView, TickSteps, Unfinished, inspect_unfinished
 from firecron.runs.entry import Entry
 
 Most = Annotated[int, typer.Option("-n", min=1, max=1000, help="Number of runs to show, the newest.")]
@@ -29,6 +31,7 @@ Steps = Annotated[bool, typer.Option("--steps", help="List the steps of each run
 
 
 def add_to(app: typer.Typer) -> None:
+    app.command("locks", epilog="Example: firecron locks --watch")(locks)
     app.command("runs", epilog="Example: firecron runs send-daily-digest -n 5")(runs)
 
 
@@ -258,3 +261,83 @@ def _blocks(output: Output, jobs: Sequence[LastRun]) -> list[Text]:
         else:
             blocks += [Text(f"{job.name}: ").append(line) for line in lines]
     return blocks
+
+
+# --- the locks
+
+
+def locks(name: OnlyName = None, watching: Watch = False, interval: Interval = 2.0, as_json: Json = False) -> None:
+    """Show which locks are held, by which instance, and until when.
+
+    Also shows which locks are paused, which holders died without releasing, and how each last tick ended.
+    """
+    output = Output(as_json=as_json)
+    with answering(output):
+        database = Database()
+        operator = Operator(database)
+        changes = Changes(database, database.paths.locks if name is None else database.paths.lock(name))
+
+        def check(seen: SeenAll) -> None:
+            if name is not None and seen.views[0].state == "absent":
+                check_known(operator, name)
+
+        give(output, LocksView(operator, output, name), changes, interval, watching=watching, check=check)
+
+
+class LocksView:
+    """A view of all locks, or of the lock of this name, even if it has no node."""
+
+    is_newest_last = False
+
+    def __init__(self, operator: Operator, output: Output, name: str | None = None) -> None:
+        self._operator = operator
+        self._output = output
+        self._name = name
+        self._nothing = Text(
+            f"There is no lock in {database_of(operator.settings)}: no lock is held, and no released lock has a record."
+        )
+
+    def look(self) -> SeenAll:
+        if self._name is None:
+            return self._operator.look_at_all(with_holders=True)
+        seen = self._operator.look(self._name)
+        return SeenAll((seen.view,), seen.now)
+
+    def show(self, seen: SeenAll) -> Text:
+        return _locks_shown(self._output, seen) if seen.views else self._nothing
+
+    def lines(self, last: SeenAll | None, seen: SeenAll) -> list[Text]:
+        return _lock_news(last, seen) if last is not None or seen.views else [self._nothing]
+
+    def value(self, seen: SeenAll) -> object:
+        return {"locks": [view.to_json() for view in seen.views]}
+
+    def essence(self, seen: SeenAll) -> object:
+        return seen.views
+
+
+def _locks_shown(output: Output, seen: SeenAll) -> Text:
+    """Return a block of lines for each lock on a terminal, and one line for each elsewhere."""
+    views = sorted(seen.views, key=rank)
+    if not output.out.is_terminal:
+        return Text("\n").join(_lock_line(view, seen.now) for view in views)
+    return Text("\n").join(_lock_block(view, seen.now) for view in views)
+
+
+def _lock_block(view: LockView, now: int) -> Text:
+    first, *others = lock_lines(view, now)
+    head = Text(view.name, "bold").append(": ", "not bold").append(first)
+    return Text("\n  ").join([head, *others])
+
+
+def _lock_line(view: LockView, now: int) -> Text:
+    return Text(f"{view.name}: ").append(Text("; ").join(lock_lines(view, now)))
+
+
+def _lock_news(last: SeenAll | None, found: SeenAll) -> list[Text]:
+    before = {view.name: view for view in last.views} if last is not None else {}
+    after = {view.name: view for view in found.views}
+    changed = [_lock_line(view, found.now) for name, view in after.items() if before.get(name) != view]
+    gone = [Text(f"{name}: its node is gone, so it is free") for name in before if name not in after]
+    at = f"{datetime.now().astimezone():%H:%M:%S} "
+    return [Text(at).append(line) for line in (*changed, *gone)]
