@@ -209,18 +209,18 @@ lease = other.acquire("job", 60)
 got = []
 thread = threading.Thread(target=lambda: got.append(one.acquire("job", 60, wait=30)))
 thread.start()
-while not one.streams.open:
+while not one.database.streams.open:
     time.sleep(0.002)
 child = os.fork()
 if child == 0:
-    held = one.streams.open
-    one.streams.close()
+    held = one.database.streams.open
+    one.database.streams.close()
     one.close()
     mine = one.acquire("childs", 60, wait=5)
     again = one.acquire("childs", 60, wait=0.2)
     os._exit(10 * held + (0 if mine and not again else 1))
 print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-print("open", one.streams.open)
+print("open", one.database.streams.open)
 lease.release()
 thread.join(20)
 print("got", bool(got and got[0]))
