@@ -10,9 +10,9 @@
 
 All tries of a bid share its token. A failure of the database is a `Refusal`, never an exception.
 
-A forked child has a copy of this. What belongs to a process is made anew there (`after_fork`): so no part
-keeps one of these things beyond a call, but asks the database for it. What may interleave with a fork, which
-copies all memory at once, but only the thread that forks:
+A forked child has a copy of this. What belongs to a process is made anew there (`after_fork`): so no part keeps one of
+these things beyond a call, but asks the database for it. What may interleave with a fork, which copies all memory at
+once, but only the thread that forks:
 
     another thread holds a lock, or is waiting for RTDB's time    the copy of the lock is never used: the child has new
                                                                   clocks, streams, a new keeper and new pools
