@@ -34,7 +34,8 @@ LAYERS = (
     ("cloud_logging", "web"),
     ("triggers",),
     ("page",),
-    ("app", "logging"),
+    ("locks", "logging"),
+    ("app",),
     ("outbox",),
     ("otel", "sentry", "pings"),
     ("testing",),
@@ -44,15 +45,8 @@ LAYERS = (
     ("__main__",),
 )
 RANK = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
-# `FireCron.testing()` is a door of the library; what is behind it is loaded when it is used. So are `lead` and `once`
-# of the `LockService`, which is the user's, and which the rooms below use as well.
-ALLOWED_UPWARDS = {
-    ("app", "testing.rehearsal"),
-    ("lock.service", "leaders.candidate"),
-    ("lock.service", "leaders.loop"),
-    ("lock.service", "leaders.term"),
-    ("lock.service", "steps.once"),
-}
+# `FireCron.testing()` is a door of the library; what is behind it is loaded when it is used.
+ALLOWED_UPWARDS = {("app", "testing.rehearsal")}
 
 # Where a package may be imported at module level: rooms, or modules of them.
 HOMES = {
@@ -66,7 +60,7 @@ HOMES = {
 }
 WITHOUT_THREADS = ("cron", "lock.record", "lock.protocol", "runs.policy", "runs.turn", "ops.views", "ops.health")
 
-KNOWS_RTDB = ("rtdb", "lock.service", "ops", "cli")
+KNOWS_RTDB = ("rtdb", "lock.database", "ops", "cli")
 # A server of certificates or pings that drips must not hold a thread, and only the transport has a wall deadline
 # (decision 0019).
 ALLOWED_PAST_THE_PORT = {
@@ -78,13 +72,13 @@ CONVERSIONS = ("to_text", "to_milliseconds", "to_datetime")
 NODES = ("cron-locks", "cron-runs", "cron-instances", "cron-groups", "cron-steps", "cron-jobs")
 # What is called in these modules, whoever needs it: the function, by its name alone.
 CALLED_IN = {
-    **dict.fromkeys(("wrap_future", "run_in_executor", "to_thread"), ("base.off_loop",)),
+    **dict.fromkeys(("wrap_future", "run_in_executor", "to_thread"), ("base.threads",)),
     # The prefix is put before the paths of the nodes once. The demonstration has none.
-    "Paths": ("lock.service", "demo.show"),
+    "Paths": ("lock.database", "demo.show"),
     "ask_metadata": ("base.identity", "cloud_logging", "page.reads"),
     # Each waits for something else: a lock, a renewal, a command's tick, a tick's grace, RTDB's time. Where a write
     # is tried again until a deadline, `wait_or_raise` waits.
-    "backoff": ("base.clocks", "lock.lease", "lock.waiting", "runs.claimer", "scheduler.ticker"),
+    "backoff": ("base.clocks", "lock.keeper", "lock.waiting", "runs.claimer", "scheduler.ticker"),
 }
 # The form of an instant as a text, and who may write it: a line of the log has milliseconds as well.
 FORMS = ("%Y-%m-%dT", "%FT")

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from firecron.app import FireCron
     from firecron.base.events import Event
-    from firecron.cron.expressions import CronExpression
-    from firecron.cron.schedule import Schedule
+    from firecron.cron.schedule import CronExpression, Schedule
     from firecron.errors import (
         Cancelled,
         ConfigurationError,
@@ -30,11 +29,10 @@ if TYPE_CHECKING:
     from firecron.jobs.job import Job
     from firecron.jobs.registry import Result, State
     from firecron.jobs.run import Run, current_run
-    from firecron.leaders.leader import leader
-    from firecron.leaders.term import Term, current_term
+    from firecron.leaders.leader import Term, current_term, leader
     from firecron.lock.lease import Lease
     from firecron.lock.refusal import NotAcquired, Refusal
-    from firecron.lock.service import LockService
+    from firecron.locks import LockService
     from firecron.page.messages import Access, Visitor
     from firecron.settings import Settings
     from firecron.steps.once import Done
@@ -45,7 +43,7 @@ _HOMES = {
     "Access": "page.messages",
     "Cancelled": "errors",
     "ConfigurationError": "errors",
-    "CronExpression": "cron.expressions",
+    "CronExpression": "cron.schedule",
     "Denied": "errors",
     "Done": "steps.once",
     "Event": "base.events",
@@ -54,7 +52,7 @@ _HOMES = {
     "Job": "jobs.job",
     "Lease": "lock.lease",
     "LeaseLost": "errors",
-    "LockService": "lock.service",
+    "LockService": "locks",
     "Malformed": "errors",
     "NotAcquired": "lock.refusal",
     "Refusal": "lock.refusal",
@@ -66,12 +64,12 @@ _HOMES = {
     "StepInDoubt": "errors",
     "Stopping": "errors",
     "StoreError": "errors",
-    "Term": "leaders.term",
+    "Term": "leaders.leader",
     "Unavailable": "errors",
     "UnknownJob": "errors",
     "Visitor": "page.messages",
     "current_run": "jobs.run",
-    "current_term": "leaders.term",
+    "current_term": "leaders.leader",
     "distributed_cron": "jobs.decorator",
     "leader": "leaders.leader",
 }

@@ -27,7 +27,7 @@ from datetime import datetime
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypeVar, Unpack, cast
 
-from firecron.base.flag import tell_after_fork
+from firecron.base.flag import in_each_child
 from firecron.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ class FireCron:
     """Finds the jobs in `providers`, and runs each of their ticks on exactly one of the instances.
 
     `registry` holds the jobs of this process, `history` reads past runs, `events` reports what happens, and `locks` is
-    the LockService of the same database, for everything that is not a job. `engine`, `health` and `start_watch` are
-    internal.
+    the LockService of the same database, for everything that is not a job. `database`, `engine`, `health` and
+    `start_watch` are internal.
 
     Args:
         providers: The things that have the jobs: objects, classes, modules or decorated functions.
@@ -88,21 +88,21 @@ class FireCron:
         has_threads: bool = True,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        from firecron.base.clocks import SystemTiming
         from firecron.jobs.job import without_jobs
-        from firecron.lock.service import LockService
+        from firecron.lock.database import Database
+        from firecron.locks import LockService
         from firecron.ops.board import Board, HealthReport
         from firecron.runs.history import History
         from firecron.scheduler.engine import Engine
         from firecron.scheduler.start_watch import StartWatch
-        from firecron.settings import given
 
-        self.settings = given(settings)
-        self._timing = timing or SystemTiming()
-        self.locks = LockService(app, self.settings, store=store, timing=self._timing, has_threads=has_threads)
-        self.events = self.locks.events
+        self.database = database = Database(
+            app, settings, store=store, timing=timing, has_threads=has_threads, chance=chance
+        )
+        self.settings, self.events = database.settings, database.events
+        self.locks = LockService(database=database)
         self._enabled = enabled
-        self.history = History(self.locks, self._timing, chance)
+        self.history = History(database)
         # Reentrant: a signal's handler may call `stop` while this thread is inside `start`.
         self._state_lock = threading.RLock()
         self._started_in: int | None = None
@@ -110,12 +110,12 @@ class FireCron:
         self._against: str | None = None
         self._stops = 0
         self._stopper = Stopper(self._stop, has_threads=has_threads)
-        self.engine = Engine(self.locks, self.history, self._timing, crew, chance, around, has_threads=has_threads)
+        self.engine = Engine(database, self.history, crew, around)
         self.registry = self.engine.registry
-        self.health = self.engine.lateness.judge = HealthReport(Board(self.locks, self._timing))
+        self.health = self.engine.lateness.judge = HealthReport(Board(database))
         self.engine.explore(*providers)
         self._jobless = without_jobs(*providers)
-        tell_after_fork(self)
+        in_each_child(self.after_fork)
         self.start_watch = StartWatch(self, sys._getframe(1).f_globals.get("__name__"))
         if has_threads and store is None and timing is None:  # otherwise a test made it
             self.start_watch.begin()
@@ -139,7 +139,7 @@ class FireCron:
         """
         from firecron.leaders.leaders import Leadership
 
-        return Leadership(self.engine.leaders.office(name), self.locks)
+        return Leadership(self.engine.leaders.office(name), self.database)
 
     # --- start and stop
 
@@ -164,7 +164,7 @@ class FireCron:
             ticks = verdict.may_tick and against is None
             try:
                 self.check_jobs()
-                database = self.locks.connect() if ticks else named_database(self.settings.database_url)
+                address = self.database.connect() if ticks else named_database(self.settings.database_url)
             except ConfigurationError as error:
                 # The sentence says it all: the frames between the call of `start` and the check don't help.
                 raise error.with_traceback(None) from error.__cause__
@@ -175,7 +175,7 @@ class FireCron:
             self._started_in, self._against = os.getpid(), against
         atexit.register(self.stop)
         try:
-            say_start(self.locks, self.engine, verdict, against, database, self._jobless)
+            say_start(self.database, self.engine, verdict, against, address, self._jobless)
             if ticks:
                 self._begin(stops)
         except BaseException:
@@ -188,7 +188,7 @@ class FireCron:
         from firecron.scheduler.startup import say_jobs
 
         self.engine.is_ticking = True
-        say_jobs(self.events, self.registry, self.engine.leaders, to_datetime(round(self._timing.wall())))
+        say_jobs(self.events, self.registry, self.engine.leaders, to_datetime(round(self.database.timing.wall())))
         self.engine.start()
         if self._stops != stops:
             self._stopper.stop_here()  # `stop` was called while the engine started
@@ -208,7 +208,7 @@ class FireCron:
     def _stop(self) -> None:
         from firecron.scheduler.startup import say_stopped
 
-        ends = self._timing.mono() + self.settings.shutdown_grace * 1000
+        ends = self.database.timing.mono() + self.settings.shutdown_grace * 1000
         with self._state_lock:
             self._stops += 1
             was_ticking, self.engine.is_ticking = self.engine.is_ticking, False
@@ -224,7 +224,7 @@ class FireCron:
         was_ticking = self.engine.is_ticking
         self.start_watch.settle()
         self._state_lock = threading.RLock()
-        self.engine.after_fork()
+        self.engine.begin_child()
         atexit.unregister(self.stop)
         if was_ticking:
             from firecron.scheduler.startup import say_forked
@@ -242,7 +242,7 @@ class FireCron:
     async def __aenter__(self) -> Self:
         import asyncio
 
-        from firecron.base.off_loop import off_loop
+        from firecron.base.threads import off_loop
         from firecron.scheduler.startup import say_without_traceback
 
         self.engine.runner.loop = asyncio.get_running_loop()
@@ -262,7 +262,7 @@ class FireCron:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        from firecron.base.off_loop import off_loop
+        from firecron.base.threads import off_loop
 
         # Stop on another thread, so that runs on this loop can end meanwhile.
         with hurried_by_ctrl_c(self.engine.hurry):
@@ -468,19 +468,19 @@ def _handler(crons: FireCron, **options: Unpack[TriggerOptions]) -> Handler:
 
     access = choose_access(crons.events, **options)
     asked = lambda: crons.start_watch.asked("its triggers")  # noqa: E731
-    return Handler(crons.registry, crons.locks, crons.history, crons.health, access, asked)
+    return Handler(crons.registry, crons.database, crons.history, crons.health, access, asked)
 
 
 def _page(
     crons: FireCron, *, may_wait: bool, read_only: bool = False, open_health: bool = False, **ways: Unpack[Ways]
 ) -> tuple[Desk, Live]:
     from firecron.page.access import choose_gate
-    from firecron.page.apps import make_page
+    from firecron.page.desk import make_page
 
     gate = choose_gate(crons.events, may_wait=may_wait, **ways)
     return make_page(
         gate,
-        crons.locks,
+        crons.database,
         crons.registry,
         crons.health,
         read_only=read_only,

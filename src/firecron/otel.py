@@ -35,7 +35,7 @@ except ModuleNotFoundError as error:
 from firecron import __version__
 from firecron.app import FireCron
 from firecron.base.events import Event, Events
-from firecron.base.flag import tell_after_fork
+from firecron.base.flag import in_each_process
 from firecron.base.instants import to_text
 from firecron.base.texts import described, redacted
 from firecron.jobs.run import Run
@@ -135,10 +135,8 @@ class _Measures:
 
     def __init__(self, provider: MeterProvider, now: Callable[[], float]) -> None:
         self._now = now
-        self._lock = threading.Lock()
         self._names: set[str] = set()
-        self._successes: dict[str, float] = {}
-        self._leading: dict[str, int] = {}
+        in_each_process(self._begin_process)
         meter = provider.get_meter("firecron", __version__)
         self._runs = meter.create_counter(
             "firecron.runs", "{run}", "Runs by outcome, and ticks that did not run as this instance saw it."
@@ -178,7 +176,6 @@ class _Measures:
             "{leader}",
             "1 while this instance leads, 0 after that.",
         )
-        tell_after_fork(self)
 
     def hear(self, event: Event) -> None:
         fields = event.fields
@@ -215,14 +212,11 @@ class _Measures:
         elif event.slug == "lock.lost":
             self._leases_lost.add(1, {"firecron.lock": name})
 
-    def after_fork(self) -> None:
-        """Reset the state in a forked child.
-
-        The lock may have been held by a thread that the child doesn't have, and the successes are the parent's.
-        """
+    def _begin_process(self) -> None:
+        """Begin without any success: those of before a fork are the parent's."""
         self._lock = threading.Lock()
-        self._successes = {}
-        self._leading = {}
+        self._successes: dict[str, float] = {}
+        self._leading: dict[str, int] = {}
 
     def forget(self) -> None:
         """Report no success any more: an instrument can't be removed, but it can report nothing."""

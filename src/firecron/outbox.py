@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from firecron.base.events import Event
-from firecron.base.flag import tell_after_fork
+from firecron.base.flag import in_each_process
 from firecron.scheduler.startup import is_production
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class NotTaken(Exception):
 
 
 class Courier(Protocol[MessageT_contra]):
-    """Brings messages to a service. All but `lost` and `after_fork` is called on the outbox's thread alone."""
+    """Brings messages to a service. All but `lost` is called on the outbox's thread alone."""
 
     def send(self, message: MessageT_contra) -> None:
         """Send a message once, within a time of its own. Raises NotTaken if the service doesn't take it."""
@@ -97,9 +97,6 @@ class Courier(Protocol[MessageT_contra]):
 
     def close(self) -> None:
         """Close the connections: no message comes any more."""
-
-    def after_fork(self) -> None:
-        """Drop the connections in a forked child: they are the parent's."""
 
 
 class Outbox(Generic[MessageT]):
@@ -112,22 +109,16 @@ class Outbox(Generic[MessageT]):
         self._name = name
         self._courier = courier
         self._seconds_left = seconds_left
-        self._reset()
-        tell_after_fork(self)
+        in_each_process(self._begin_process)
         # A program may end without a stop. Registered before the jobs start, so it comes after their stop.
         atexit.register(self.flush)
 
-    def _reset(self) -> None:
+    def _begin_process(self) -> None:
         self._changed = threading.Condition()
         self._waiting: deque[MessageT] = deque()
         self._is_sending = False
         self._is_closed = False
         self._thread: threading.Thread | None = None
-
-    def after_fork(self) -> None:
-        """Drop the parent's messages and connections in a forked child: the parent sends them."""
-        self._reset()
-        self._courier.after_fork()
 
     def add(self, message: MessageT) -> None:
         """Put a message into the queue, or report that it is lost. It never waits for the service."""

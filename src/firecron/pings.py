@@ -30,6 +30,7 @@ from urllib.parse import quote, unquote, urlsplit
 from firecron import __version__
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.base.events import Event, Events
+from firecron.base.flag import in_each_process
 from firecron.base.identity import attempt_id
 from firecron.errors import ConfigurationError, UnknownJob
 from firecron.outbox import NotTaken, Outbox, last_moments, report_runs
@@ -207,6 +208,9 @@ class _Courier:
         self._events = events
         self._has_checks = has_checks
         self._timing = SystemTiming()
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
         self._transports: dict[str, Transport] = {}
 
     def send(self, ping: _Ping) -> None:
@@ -232,9 +236,6 @@ class _Courier:
     def close(self) -> None:
         for transport in self._transports.values():
             transport.close()
-
-    def after_fork(self) -> None:
-        self._transports = {}
 
     def _ask(self, ping: _Ping) -> Reply:
         parts = urlsplit(ping.url)

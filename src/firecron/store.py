@@ -8,10 +8,12 @@ decides nothing: a value may come late, twice or never, and it has no ETag.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from firecron.base.clocks import Deadline
+from firecron.errors import ConfigurationError
 
 Node: TypeAlias = dict[str, object] | None
 
@@ -21,6 +23,19 @@ NULL_ETAG = "null_etag"
 SERVER_TIME = {".sv": "timestamp"}
 # The database adds one to the number that is there; without a number it stores 1.
 ONE_MORE = {".sv": {"increment": 1}}
+
+
+# Lock names become keys in the database, so only characters that every tool shows well are allowed.
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}", re.ASCII)
+
+
+def check_name(name: object) -> str:
+    """Return the name itself. Raise ConfigurationError if it can't name a lock."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"{name!r} can't name a lock: use a letter, then up to 99 letters, digits, hyphens or underscores"
+        )
+    return name
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from urllib.parse import unquote
 
-from firecron.base.flag import tell_after_fork
-from firecron.base.off_loop import off_loop
-from firecron.base.threads import Workers
+from firecron.base.threads import Workers, off_loop
 from firecron.base.tracing import trace_of, traced
 from firecron.errors import ConfigurationError
 
@@ -190,7 +188,6 @@ class AsgiApp:
             "reading": Workers(_FEW),
             "running": Workers(workers),
         }
-        tell_after_fork(self)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         match scope["type"]:
@@ -203,11 +200,6 @@ class AsgiApp:
                 await send({"type": "websocket.close", "code": 1000})
             case other:
                 raise ValueError(f"the ASGI scope {other!r} is not supported: firecron serves http")
-
-    def after_fork(self) -> None:
-        """Forget the threads in a forked child: they are the parent's."""
-        for workers in self._threads.values():
-            workers.after_fork()
 
     def end(self) -> None:
         """End all streams at once, as a server's signal does. For a server that is stopped otherwise."""

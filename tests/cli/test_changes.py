@@ -10,7 +10,7 @@ import pytest
 from firecron.cli.commands.locks import LocksView
 from firecron.cli.output import Output
 from firecron.cli.watching import Changes, watch
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.ops.operator import Operator
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -19,7 +19,7 @@ def test_a_change_is_shown_at_once(rtdb: Rtdb, capsys: pytest.CaptureFixture[str
     """A lock that changes is a line long before the interval is over."""
     locks = LockService()
     output = Output(as_json=False)
-    changes = Changes(locks, locks.paths.locks)
+    changes = Changes(locks.database, locks.database.paths.locks)
     nodes = iter([{"paused": True}, None])
 
     def pause(seconds: float) -> None:
@@ -33,12 +33,12 @@ def test_a_change_is_shown_at_once(rtdb: Rtdb, capsys: pytest.CaptureFixture[str
 
     started = time.monotonic()
     with changes.followed():
-        watch(output, LocksView(Operator(locks), output), 3_600, pause, changes.are_told)
+        watch(output, LocksView(Operator(locks.database), output), 3_600, pause, changes.are_told)
     assert time.monotonic() - started < 30
     said = capsys.readouterr().out
     assert "a: paused" in said
     assert "a: its node is gone" in said
-    assert locks.streams.open == 0
+    assert locks.database.streams.open == 0
     locks.close()
 
 
@@ -48,7 +48,7 @@ def test_without_a_stream_the_looks_come_at_the_interval(rtdb: Rtdb, monkeypatch
     pauses: list[float] = []
     monkeypatch.setattr(time, "sleep", pauses.append)
     locks = LockService()
-    with Changes(locks, locks.paths.locks).followed() as changes:
+    with Changes(locks.database, locks.database.paths.locks).followed() as changes:
         changes(2)
         assert not changes.are_told()
     assert pauses == [2]
@@ -70,7 +70,7 @@ def test_a_flood_of_changes_is_no_flood_of_looks(rtdb: Rtdb) -> None:
     flooding = threading.Thread(target=flood)
     flooding.start()
     try:
-        with Changes(locks, locks.paths.locks).followed() as changes:
+        with Changes(locks.database, locks.database.paths.locks).followed() as changes:
             started = time.monotonic()
             for _ in range(4):
                 changes(3_600)

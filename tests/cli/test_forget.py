@@ -11,7 +11,7 @@ from tests.cli.test_operate import become_nobody
 
 from firecron import FireCron, distributed_cron
 from firecron.errors import Unavailable
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.ops.operator import Catalogue
 from firecron.settings import load
 from firecron.store import Snapshot
@@ -149,7 +149,7 @@ def test_an_entry_that_changes_meanwhile_stays(rtdb: Rtdb, monkeypatch: pytest.M
 def test_a_reply_that_is_lost(rtdb: Rtdb, is_gone: bool) -> None:
     """What is there then says whether it was forgotten."""
     program("digest")
-    catalogue = Catalogue(LockService())
+    catalogue = Catalogue(LockService().database)
     (seen,) = catalogue.look(["digest"])
     rtdb.faults.answer(503, applied=is_gone, method="DELETE")
     if is_gone:

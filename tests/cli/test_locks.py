@@ -13,7 +13,7 @@ from tests.cli.schemas import LAST_RUNS, LOCKS, RUNS
 
 from firecron.base.instants import to_text
 from firecron.lock.lease import Lease
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from rtdb_emulator.pytest_plugin import Rtdb
 
 LONG_AGO = 1_600_000_000_000

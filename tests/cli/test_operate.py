@@ -12,7 +12,7 @@ from tests.cli.schemas import CHANGED
 from tests.cli.test_locks import DIED
 
 from firecron.lock.lease import Lease
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.ops.views import claimed_user
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb

@@ -17,7 +17,7 @@ from tests.stores.least_privilege import RULES
 from firecron.cli.commands.status import StatusView, table
 from firecron.cli.output import Output
 from firecron.cli.watching import watch
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.ops.status import Status
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -182,7 +182,7 @@ def test_a_narrow_terminal_has_no_line_about_nobody(catalogue: Catalogue) -> Non
     catalogue.declare("digest", since=now())
     catalogue.ran("digest")
     catalogue.declare("off", disabled=True)
-    status = Status(LockService())
+    status = Status(LockService().database)
     seen = status.with_last(status.look())
     found = [line.plain for line in table(seen.rows, seen.now, Console(width=50))]
     assert [line.split()[0] for line in found if line.startswith("  on")] == ["on"]
@@ -304,7 +304,7 @@ def test_each_change_of_a_job_is_a_line(catalogue: Catalogue, rtdb: Rtdb, capsys
         lambda: rtdb.set("/cron-locks/job/paused", True),
         lambda: rtdb.set("/cron-jobs", None),
     )
-    watch(output, StatusView(LockService(), output), 2, script)
+    watch(output, StatusView(LockService().database, output), 2, script)
     lines = [line[9:] for line in capsys.readouterr().out.splitlines()]
     assert [line.split(";")[0] for line in lines] == [
         "job: ok",
@@ -319,7 +319,7 @@ def test_a_watched_history_is_read_only_where_a_lock_has_changed(catalogue: Cata
     for name in ("quiet", "busy"):
         catalogue.declare(name)
         catalogue.ran(name)
-    view = StatusView(LockService(), Output(as_json=True))
+    view = StatusView(LockService().database, Output(as_json=True))
     view.look()
     catalogue.ran("busy", ago=0)
     for _ in range(3):

@@ -17,7 +17,7 @@ from firecron.cli.commands.locks import LocksView
 from firecron.cli.commands.runs import LastRunsView, RunsView
 from firecron.cli.output import Output
 from firecron.cli.watching import watch
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.ops.operator import Operator
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -42,7 +42,7 @@ def nothing() -> None:
 
 
 def operator() -> Operator:
-    return Operator(LockService())
+    return Operator(LockService().database)
 
 
 def test_each_change_of_a_lock_is_a_line(rtdb: Rtdb, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,7 @@ import math
 import threading
 from collections.abc import Callable
 
-from firecron.base.clocks import Deadline, Moment, TimedLock
-from firecron.base.server_clock import ServerClock
+from firecron.base.clocks import Deadline, Moment, ServerClock, TimedLock
 
 START = 1_794_992_400_000  # the server's clock when the model's time is 0; all in milliseconds
 MARGIN = 1000

@@ -36,7 +36,7 @@ EQUIVALENT: dict[str, str] = {
     ),
     'instants.doubt: unit, name_of_it = (_HOUR, "hours") if duration < DAY else (DAY, "days") -> unit, name_of_it = '
     '(_HOUR, "hours") if duration <= DAY else (DAY, "days")': "A day is a whole number of either.",
-    "identity.Identity.after_fork: self.known = threading.Event() -> nothing": (
+    "identity.Identity.settled: child.known = threading.Event() -> nothing": (
         "Only a thread that sets it at the very instant of the fork would leave its lock held."
     ),
     "texts._without_secrets: break -> nothing": "The same pattern finds nothing in what it has left.",
@@ -64,16 +64,16 @@ EQUIVALENT: dict[str, str] = {
         "What is never due for a renewal is not asked for one."
     ),
     "execution.Unlocked.keep: return True -> return False": "What is never due for a renewal is not asked for one.",
-    "lease.Keeper.__init__: self._sleeps = False -> self._sleeps = True": (
+    "keeper.Keeper.__init__: self._sleeps = False -> self._sleeps = True": (
         "A thread that has just begun is woken once more than it has to be."
     ),
-    "lease.Keeper._attend: return (#4) -> nothing": "What is forgotten is not attended to again.",
-    'off_loop.on_new_thread: threading.Thread(target=call, name="firecron-call", daemon=False).start() -> '
+    "keeper.Keeper._attend: return (#4) -> nothing": "What is forgotten is not attended to again.",
+    'threads.on_new_thread: threading.Thread(target=call, name="firecron-call", daemon=False).start() -> '
     "threading.Thread(target=call, daemon=False).start()": "A thread's name is for people.",
-    "execution.Performer._release: is_over: bool = False -> is_over: bool = True": (
+    "runner.Runner._release: is_over: bool = False -> is_over: bool = True": (
         "What is cut short has stopped, and only what was lost is asked whether it is over."
     ),
-    'execution.Performer.active: with self._lock: -> with __import__("contextlib").nullcontext():': (
+    'runner.Runner.active: with self._lock: -> with __import__("contextlib").nullcontext():': (
         "A list is copied in one step."
     ),
     'threads.Outstanding.add: with self.changed: -> with __import__("contextlib").nullcontext():': (
@@ -100,9 +100,8 @@ EQUIVALENT: dict[str, str] = {
     ),
     "ticker.Ticker.__init__: self.has_news = False -> self.has_news = True": "The thread sets it before it works.",
     "ticker.Ticker._hand_over: return tick.slot -> return None": "Without an answer it goes on from that very tick.",
-    "ticker.Ticker._run: seconds = backoff(8, self._chance()) -> seconds = backoff(9, self._chance())": (
-        "Neither pause can be longer than the longest."
-    ),
+    "ticker.Ticker._run: seconds = backoff(8, self._database.chance()) -> seconds = backoff(9, "
+    "self._database.chance())": ("Neither pause can be longer than the longest."),
     'ticker.Ticker._run: with self._changed: -> with __import__("contextlib").nullcontext():': (
         "One assignment is one step."
     ),
@@ -179,8 +178,8 @@ EQUIVALENT: dict[str, str] = {
         "It finds the same ticks, by other steps."
     ),
     "schedule.newest: span *= 4 -> span *= 5": ("It finds the same ticks, by other steps."),
-    "schedule.newest_tick: found = newest(schedule, 0, to_milliseconds(now), 1) -> found = newest(schedule, 1, "
-    "to_milliseconds(now), 1)": ("In the first second of 1970 nobody asks."),
+    "schedule.newest_tick: found = newest(schedule, 0, to_milliseconds(now), 1) -> found = "
+    "newest(schedule, 1, to_milliseconds(now), 1)": ("In the first second of 1970 nobody asks."),
     "policy.needs_rerun: is_abandoned = record.open_slot is not None and not record.is_live(now, margin) -> "
     "is_abandoned = (record.open_slot is not None)": ("Whoever asks has found that nobody holds the lock."),
     "policy.needs_rerun: return is_abandoned and may_rerun(options, int(record.attempt or 1)) -> return "
@@ -206,10 +205,6 @@ EQUIVALENT: dict[str, str] = {
     'heartbeat.Heartbeat._write: seen_at = stored.get("seenAt") if isinstance(stored, dict) else None -> seen_at '
     '= stored.get("seenAt") if True else None': ("The store has made sure of it."),
     "heartbeat.Heartbeat._write: if isinstance(seen_at, int): -> if True:": ("The store has made sure of it."),
-    "heartbeat.Heartbeat.__init__: self._thread: threading.Thread | None = None -> nothing": (
-        "A start or an end sets it before anything asks for it."
-    ),
-    "heartbeat.Heartbeat.after_fork: self._thread = None -> nothing": ("A start sets it before anything asks for it."),
     'heartbeat.Heartbeat.start: self._thread = threading.Thread(target=self._run, name="firecron-heartbeat", '
     "daemon=True) -> self._thread = threading.Thread(target=self._run, daemon=True)": (
         "A thread's name is for people."
@@ -304,8 +299,10 @@ EQUIVALENT: dict[str, str] = {
     "isinstance(duration, int | float) or duration <= _HOUR:": (
         "An hour in seconds is no whole thousand, so it is not doubted either."
     ),
-    "doctor.examine: locks = LockService(settings=settings) if crons is None else crons.locks -> locks = "
-    "LockService() if crons is None else crons.locks": ("A LockService without settings loads the same ones."),
+    "doctor.examine: database = Database(settings=settings) if crons is None else crons.database -> "
+    "database = Database() if crons is None else crons.database": (
+        "A LockService without settings loads the same ones."
+    ),
     'doctor.Examination._writing: writes_elsewhere = self._is_written(self._name, NULL_ETAG, {"probe": True}) -> '
     'writes_elsewhere = self._is_written(self._name, NULL_ETAG, {"probe": False})': (
         "Any node shows whether the rules let it be written."
@@ -342,19 +339,18 @@ EQUIVALENT: dict[str, str] = {
     " -> record = logging.LogRecord(logger.name, level, __file__, 1, redacted(message), None, None)": (
         "A line's number is not shown."
     ),
-    'lease.Keeper.leases: with self._changed: -> with __import__("contextlib").nullcontext():': (
+    'keeper.Keeper.leases: with self._changed: -> with __import__("contextlib").nullcontext():': (
         "A list is copied in one step."
     ),
     "process.Command.run: watch = threading.Thread( target=self._watch, args=(group, lost, told, ended), "
     'name="firecron-watch", daemon=True ) -> watch = threading.Thread( target=self._watch, args=(group, lost, '
     "told, ended), daemon=True )": ("A thread's name is for people."),
-    "contender.Contender.close: pool.shutdown(wait=False) -> nothing": (
+    "database.Database.close: pool.shutdown(wait=False) -> nothing": (
         "Threads of a pool that nothing refers to any more end by themselves."
     ),
-    "contender.Contender._pool: self._pools[purpose] = ThreadPoolExecutor(max_workers=16, "
-    'thread_name_prefix=f"firecron-{purpose}") -> self._pools[purpose] = ThreadPoolExecutor(max_workers=16)': (
-        "A thread's name is for people."
-    ),
+    "database.Database.off_loop: self._pools[purpose] = ThreadPoolExecutor(max_workers=16, "
+    'thread_name_prefix=f"firecron-{purpose}") -> self._pools[purpose] = '
+    "ThreadPoolExecutor(max_workers=16)": ("A thread's name is for people."),
     "ticker.Ticker.__init__: self.has_news = False -> nothing": (
         "The thread sets it before it works, and a call that wakes it as well."
     ),
@@ -362,30 +358,22 @@ EQUIVALENT: dict[str, str] = {
         "Two readings are compared, whatever it began with."
     ),
     "ticker.Ticker.stop: self._stops += 1 -> self._stops += 2": ("Two readings are compared, however far apart."),
-    "contender.Contender.__init__: has_threads: bool = True -> has_threads: bool = False": (
-        "The lock service says which, always."
-    ),
-    "contender.Contender._ended: elif left is not None: -> elif True:": (
+    "database.Database.ended: elif left is not None: -> elif True:": (
         "What is known as nothing is not known, as where it is forgotten."
     ),
     "runner.Runner.go_on: for _ in range(MOST_MISSED + MOST_CLAIMS + 1): -> for _ in range(MOST_MISSED + "
     "MOST_CLAIMS - 1):": ("There can't be that many rounds."),
     "runner.Runner.run_tick: for _ in range(MOST_MISSED + MOST_CLAIMS + 1): -> for _ in range(MOST_MISSED + "
     "MOST_CLAIMS - 1):": ("There can't be that many rounds."),
-    "heartbeat.Heartbeat.__init__: self._random = secrets.token_hex(3) -> self._random = secrets.token_hex(4)": (
+    "heartbeat.Heartbeat._begin_process: self._random = secrets.token_hex(3) -> self._random = secrets.token_hex(4)": (
         "How long it is is not promised."
     ),
-    "heartbeat.Heartbeat.after_fork: self._random = secrets.token_hex(3) -> self._random = secrets.token_hex(4)": (
-        "How long it is is not promised."
-    ),
-    "heartbeat.Heartbeat._run: while self._thread is me and (left := self._beat_due - self._timing.mono()) > 0: "
-    "-> while self._thread is me and (left := self._beat_due - self._timing.mono()) >= 0:": (
-        "At the very instant it looks once more, and time goes on."
-    ),
-    "heartbeat.Heartbeat._run: while self._thread is me and (left := self._beat_due - self._timing.mono()) > 0: "
-    "-> while self._thread is me and (left := self._beat_due - self._timing.mono()) > 1:": (
-        "A beat is not promised to the millisecond."
-    ),
+    "heartbeat.Heartbeat._run: while self._thread is me and (left := self._beat_due - "
+    "self._database.timing.mono()) > 0: -> while self._thread is me and (left := self._beat_due - "
+    "self._database.timing.mono()) >= 0:": ("At the very instant it looks once more, and time goes on."),
+    "heartbeat.Heartbeat._run: while self._thread is me and (left := self._beat_due - "
+    "self._database.timing.mono()) > 0: -> while self._thread is me and (left := self._beat_due - "
+    "self._database.timing.mono()) > 1:": ("A beat is not promised to the millisecond."),
     "texts._without_secrets: if word in lower: -> if True:": (
         "It saves a search: without the word the pattern finds nothing."
     ),
@@ -439,6 +427,7 @@ EQUIVALENT: dict[str, str] = {
     "ttl) -> last = max(seen, whole(record.acquiredAt or 1), whole(record.expiresAt) - ttl)": (
         "Nothing was seen as early as that."
     ),
-    "handler.Handler._run: if slot is not None and is_future(slot, self._server_now(), self._margin): -> if slot "
-    "is not None and is_future(slot, self._margin, self._server_now()):": ("The two are added."),
+    "handler.Handler._run: if slot is not None and is_future(slot, self._server_now(), "
+    "self._database.margin): -> if slot is not None and is_future(slot, self._database.margin, "
+    "self._server_now()):": ("The two are added."),
 }

@@ -16,13 +16,13 @@ DOWN = "tests/stores/test_lock_down.py"
 _BOTH_NEED_NEW = "            needs.new_for_read = needs.new_for_write = True\n"
 
 WAITING = in_file(
-    "lock/waiting.py",
+    "lock/blocks.py",
     ('answer.reason in ("held", "unavailable")', 'answer.reason in ("held",)', PATIENCE),
     ('answer.reason in ("held", "unavailable")', "True", PATIENCE),
     ("or self._deadline.remaining() <= 0:", "or self._deadline.remaining() < 0:", PATIENCE),
     ("return min(due, self._deadline.remaining())", "return due", PATIENCE),
-    ('        if answer.reason == "held":\n            self._streams.add(self._follow)\n', "", PATIENCE),
-    ("        self._streams.discard(self._follow)\n", "        pass\n", PATIENCE),
+    ('        if answer.reason == "held":\n            self._database.streams.add(self._follow)\n', "", PATIENCE),
+    ("        self._database.streams.discard(self._follow)\n", "        pass\n", PATIENCE),
 )
 
 FOLLOWS = in_file(
@@ -100,7 +100,7 @@ STORE = in_file(
 )
 
 DRIVER = in_file(
-    "lock/protocol.py",
+    "lock/database.py",
     (
         "                except StoreError as error:\n                    action = exchange.throw(error)",
         "                except KeyError as error:\n                    action = exchange.throw(error)",

@@ -117,26 +117,34 @@ LEASES = in_file(
     ('            self._state = "releasing"  # from here on', "            pass  # from here on", LEASE),
     ("isinstance(left, Lost) and not was_lost:", "isinstance(left, Lost):", LEASE),
     ("isinstance(left, Lost) and not was_lost:", "False:", LEASE),
-    ("            self._lost.set()\n        self._on_end", "        self._on_end", LEASE),
+    ("            self._lost.set()\n        self.database.ended", "        self.database.ended", LEASE),
     ("            self._was_lost = was_lost or isinstance(left, Lost)\n", "", LEASE),
     ("            if not was_lost:\n", "            if True:\n", LEASE),
     ("            self._was_lost = True\n", "", LEASE),
-    ("if not self.is_held() or self.lost:", "if not self.is_held():", LEASE),
+    (
+        "        if self.lost:\n            return False\n        database = self.database\n",
+        "        if not self.is_held():\n            return False\n        database = self.database\n",
+        LEASE,
+    ),
     (
         "            if not self.is_held():\n                return False\n            exchange",
         "            exchange",
         LEASE,
     ),
     (
-        "self.driver.deadline(min(seconds, (self.ends - self.driver.timing.mono()) / 1000))",
-        "self.driver.deadline(seconds)",
+        "database.deadline(min(seconds, (self.ends - database.timing.mono()) / 1000))",
+        "database.deadline(seconds)",
         I_LEASE,
     ),
     ("self._path, deadline, self.ends)", "self._path, deadline)", I_LEASE),
     ("                self._held = answer\n", "                pass\n", LEASE),
     ("            self.lose(answer.why)\n", "", I_STORE),
     ('            if self._state != "held":\n', "            if False:\n", LEASE),
-    ("        self._report_lost(why)\n        self._on_end(self, None)\n", "        self._report_lost(why)\n", LEASE),
+    (
+        "        self._report_lost(why)\n        self.database.ended(self, None)\n",
+        "        self._report_lost(why)\n",
+        LEASE,
+    ),
     ("            if not self._was_lost:\n", "            if True:\n", LEASE),
     ('        self._state = "released"\n        # A new flag', "        # A new flag", LEASE),
     ("        self._lost = Flag()\n        self._lost.set()\n", "        self._lost = Flag()\n", LEASE),
@@ -157,21 +165,21 @@ LEASES = in_file(
         LEASE,
     ),
     (
-        "self.driver.deadline(self.driver.settings.release_timeout)",
-        "self.driver.deadline(self.ends / 1000 - self.driver.timing.mono() / 1000)",
+        "database.deadline(database.settings.release_timeout)",
+        "database.deadline(self.ends / 1000 - database.timing.mono() / 1000)",
         I_HOLDER,
     ),
 )
 
-CONTENDER = in_file(
-    "lock/contender.py",
+DATABASE = in_file(
+    "lock/database.py",
     ("        check_name(name)\n        for_ms", "        for_ms", CONTENDS),
-    ("        self._settings.check_ttl(for_ms)\n", "", I_LEASE),
+    ("        self.settings.check_ttl(for_ms)\n", "", I_LEASE),
     ("        if at_least > for_ms:\n", "        if False:\n", I_LEASE),
     ("        if at_least > for_ms:\n", "        if at_least >= for_ms:\n", I_LEASE),
     ("            holder=new_holder(),\n", '            holder="me",\n', I_HOLDER),
-    ("self._settings.acquire_timeout, bid.request.ttl / 3000", "self._settings.acquire_timeout", I_LEASE),
-    ("self._settings.acquire_timeout, bid.request.ttl / 3000", "bid.request.ttl / 3000", I_STORE),
+    ("self.settings.acquire_timeout, bid.request.ttl / 3000", "self.settings.acquire_timeout", I_LEASE),
+    ("self.settings.acquire_timeout, bid.request.ttl / 3000", "bid.request.ttl / 3000", I_STORE),
     (
         '            return not_known(bid.name, "unavailable", error)\n        except',
         "            raise\n        except",
@@ -187,23 +195,6 @@ CONTENDER = in_file(
     ("acquiring(bid.request, self.known.get(bid.name),", "acquiring(bid.request, None,", REQUESTS),
     ("            self.known.put(lease.name, left)", "            pass", REQUESTS),
     ("        self.keeper.forget(lease)\n", "", LEASE),
-    (
-        "self.keeper.keep(lease, renews=bid.request.renews, limit=limit)",
-        "self.keeper.keep(lease, renews=True, limit=limit)",
-        ASYNC_WORK,
-    ),
-    (
-        "self.keeper.keep(lease, renews=bid.request.renews, limit=limit)",
-        "self.keeper.keep(lease, renews=False, limit=limit)",
-        I_LEASE,
-    ),
-    (
-        'await asyncio.shield(off_loop(lease.release, self._pool("release").submit))',
-        'await off_loop(lease.release, self._pool("release").submit)',
-        CONTENDS,
-    ),
-    (", unwanted=self.give_back)", ")", ASYNC),
-    ("        if isinstance(answer, Lease):\n            try:\n", "        if False:\n            try:\n", ASYNC),
     ("if higher == level or key in self._told:", "if False:", EVENTS),
     ("if higher == level or key in self._told:", "if True:", EVENTS),
     ("logging.WARNING if refusal.is_strange else", "", REFUSALS),
@@ -213,11 +204,28 @@ CONTENDER = in_file(
 UNDER_LOCK = in_file(
     "lock/blocks.py",
     (
+        "database.keeper.keep(lease, renews=bid.request.renews, limit=limit)",
+        "database.keeper.keep(lease, renews=True, limit=limit)",
+        ASYNC_WORK,
+    ),
+    (
+        "database.keeper.keep(lease, renews=bid.request.renews, limit=limit)",
+        "database.keeper.keep(lease, renews=False, limit=limit)",
+        I_LEASE,
+    ),
+    (
+        'await asyncio.shield(database.off_loop("release", lease.release))',
+        'await database.off_loop("release", lease.release)',
+        CONTENDS,
+    ),
+    (", unwanted=lambda answer: give_back(database, answer))", ")", ASYNC),
+    ("    if isinstance(answer, Lease):\n        try:\n", "    if False:\n        try:\n", ASYNC),
+    (
         "        if isinstance(lease, Refusal):\n            return lease\n        result = fn()\n",
         "        result = fn()\n",
         I_HOLDER,
     ),
-    ("        contender.give_back(lease)\n", "        pass\n", I_HOLDER),
+    ("        give_back(database, lease)\n", "        pass\n", I_HOLDER),
     ("    if isawaitable(result):\n", "    if False:\n", BLOCKS),
     ("        if lease.lost and work.cancelled() and", "        if False and", I_LEASE),
     ("    lease.when_lost(lambda: loop.call_soon_threadsafe(work.cancel))\n", "", ASYNC_WORK),
@@ -269,11 +277,13 @@ ROSTER = (
     )
     + in_file("runs/policy.py", ('"missed", free(record, end, silent_since)', '"missed", free(record, end)', SILENT))
     + in_file("runs/policy.py", ("min(freed_at(record), silent_since)", "silent_since", SILENT))
-    + in_file("scheduler/heartbeat.py", ("        self._roster.note(", "        _ = (", SILENT))
+    + in_file("scheduler/heartbeat.py", ("        self._database.roster.note(", "        _ = (", SILENT))
 )
 
 PAUSES = in_file(
     "lock/fields.py",
+    ("whole[: 2 * longest]", "whole", TRAIL),
+    ("cut(redacted(why), LONGEST_WHY)", "cut(why, LONGEST_WHY)", TRAIL),
     ("if value is None or value is False:", "if value is None:", PAUSED),
     ("if value is None or value is False:", "if value is not True:", PAUSED),
     ("self.until is None or now < self.until", "self.until is None or now <= self.until", PAUSED),
@@ -290,18 +300,20 @@ ACTS = in_file(
     ("sorted(keys)[: -(KEPT - 1)]", "sorted(keys)[: -(KEPT - 2)]", TRAIL),
     ("sorted(keys)[: -(KEPT - 1)]", "sorted(keys)[KEPT - 1 :]", TRAIL),
     ("sorted(keys)", "list(keys)", TRAIL),
-    ("_cut(redacted(why), LONGEST_WHY)", "_cut(why, LONGEST_WHY)", TRAIL),
     ("{at % 1000:03d}", "{at % 1000}", TRAIL),
-    ("whole[: 2 * longest]", "whole", TRAIL),
 )
 
 TRAILING = in_file(
     "lock/trail.py",
     ("until <= act.at:", "until < act.at:", TRAIL),
     ('{**dict.fromkeys(PAUSE_FIELDS), "resumedAt": act.at}', "dict.fromkeys(PAUSE_FIELDS)", TRAIL),
-    ("            self._store.merge(self._paths.prefix, changes, self._deadline())\n", "            pass\n", TRAIL),
+    (
+        "            self._database.store.merge(self._database.paths.prefix, changes, self._database.deadline())\n",
+        "            pass\n",
+        TRAIL,
+    ),
     ('{**{f"{acts}/{key}": None for key in old}, f"{acts}/{act.key}"', '{f"{acts}/{act.key}"', TRAIL),
     ("            self._tell(act.act, act.name, act.who, error)\n", "            pass\n", TRAIL),
 )
 
-HOLDING_MUTANTS = PROTOCOL + LEASES + CONTENDER + UNDER_LOCK + RECENT + REFUSAL + ROSTER + PAUSES + ACTS + TRAILING
+HOLDING_MUTANTS = PROTOCOL + LEASES + DATABASE + UNDER_LOCK + RECENT + REFUSAL + ROSTER + PAUSES + ACTS + TRAILING

@@ -26,7 +26,7 @@ INVARIANTS = (
         2,
         HOLDER,
         ("lock/record.py", "if record.holder != holder:", "if record.instanceId is None:"),
-        ("base/identity.py", "return secrets.token_urlsafe(12)", 'return "me"'),
+        ("lock/database.py", "return secrets.token_urlsafe(12)", 'return "me"'),
     ),
     *_of(
         3,
@@ -45,7 +45,7 @@ INVARIANTS = (
         ("lock/record.py", "record.holder == request.holder and (", "("),
         ("lock/protocol.py", "        written.setdefault(decision.term.expires_at, decision.term)\n", ""),
         (
-            "lock/contender.py",
+            "lock/database.py",
             'not_known(bid.name, "unavailable", error)\n        except',
             'not_known(bid.name, "denied", error)\n        except',
         ),
@@ -62,11 +62,11 @@ INVARIANTS = (
         HOLDER,
         (
             "lock/lease.py",
-            "deadline = self.driver.deadline(self.driver.settings.release_timeout)",
-            "deadline = self.driver.deadline((self.ends - self.driver.timing.mono()) / 1000)",
+            "deadline = database.deadline(database.settings.release_timeout)",
+            "deadline = database.deadline((self.ends - database.timing.mono()) / 1000)",
         ),
-        ("lock/blocks.py", "        await contender.release_async(lease)", "        pass"),
-        ("lock/blocks.py", "await self._contender.release_async(self._leave())", "self._leave()"),
+        ("lock/blocks.py", "        await release_async(database, lease)", "        pass"),
+        ("lock/blocks.py", "await release_async(self._database, self._leave())", "self._leave()"),
         ("lock/blocks.py", "        self._leave().release()\n", "        self._leave()\n"),
     ),
     *_of(
@@ -84,10 +84,10 @@ INVARIANTS = (
         ("settings.py", "if self.clock_interval * self.clock_drift > self.margin / 2:", "if False:"),
         ("settings.py", "if ttl < round(self.least_ttl * 1000):", "if False:"),
         ("settings.py", "if ttl < round(self.least_ttl * 1000):", "if ttl <= round(self.least_ttl * 1000):"),
-        ("lock/contender.py", "        if at_least > for_ms:\n", "        if False:\n"),
+        ("lock/database.py", "        if at_least > for_ms:\n", "        if False:\n"),
         (
-            "base/server_clock.py",
-            "estimate.uncertainty_at(mono, self._drift) > self._margin:\n            found",
+            "base/clocks.py",
+            "self._uncertainty(estimate, mono) > self._margin:\n            found",
             "False:\n            found",
         ),
     ),
@@ -127,7 +127,7 @@ INVARIANTS = (
     *_of(
         11,
         LEASE,
-        ("base/server_clock.py", "server = int(mono + estimate.offset)", "server = int(self._timing.wall())"),
+        ("base/clocks.py", "server = int(mono + estimate.offset)", "server = int(self._timing.wall())"),
         (
             "base/clocks.py",
             "cls(timing.mono, timing.mono() + seconds * 1000)",
@@ -169,9 +169,9 @@ INVARIANTS = (
         14,
         RENEWAL,
         (
-            "lock/contender.py",
-            "self.keeper.keep(lease, renews=bid.request.renews, limit=limit)",
-            "self.keeper.keep(lease, renews=False, limit=limit)",
+            "lock/blocks.py",
+            "database.keeper.keep(lease, renews=bid.request.renews, limit=limit)",
+            "database.keeper.keep(lease, renews=False, limit=limit)",
         ),
         ("lock/record.py", "if record.releasedAt is not None:\n        return Lost", "if False:\n        return Lost"),
         ("lock/record.py", "if not now.server < record.expiresAt - margin:", "if False:"),
@@ -179,12 +179,12 @@ INVARIANTS = (
     *_of(
         15,
         RENEWAL,
-        ("lock/protocol.py", "seconds = min(seconds, (lease_ends - self.timing.mono()) / 3000)", "pass"),
+        ("lock/database.py", "seconds = min(seconds, (lease_ends - self.timing.mono()) / 3000)", "pass"),
         ("lock/lease.py", "self._path, deadline, self.ends)", "self._path, deadline)"),
         (
-            "lock/contender.py",
-            "self._settings.acquire_timeout, bid.request.ttl / 3000",
-            "self._settings.acquire_timeout",
+            "lock/database.py",
+            "self.settings.acquire_timeout, bid.request.ttl / 3000",
+            "self.settings.acquire_timeout",
         ),
     ),
     *_of(
@@ -206,7 +206,7 @@ INVARIANTS = (
         31,
         STORE,
         ("rtdb/store.py", "not 400 <= status < 500:", "status >= 400:"),
-        ("lock/contender.py", 'not_known(bid.name, "denied", error)', 'not_known(bid.name, "unavailable", error)'),
+        ("lock/database.py", 'not_known(bid.name, "denied", error)', 'not_known(bid.name, "unavailable", error)'),
         ("lock/refusal.py", '    "denied": logging.ERROR,', '    "denied": logging.INFO,'),
         ("lock/record.py", 'return Refused("malformed", detail=str(error))', "current = IDLE"),
     ),
@@ -283,7 +283,7 @@ INVARIANTS = (
             "        if self.run.cancelled:\n            return",
             "        if False:\n            return",
         ),
-        ("runs/execution.py", '("succeeded", "failed", "cancelled")', '("succeeded", "failed")'),
+        ("runs/runner.py", '("succeeded", "failed", "cancelled")', '("succeeded", "failed")'),
         ("lock/record.py", "unfinished is not None and unfinished != tick", "unfinished is not None"),
         ("lock/record.py", "unfinished is not None and unfinished != tick", "False"),
         ("runs/body.py", "isinstance(error, Cancelled)", "False"),
@@ -333,7 +333,7 @@ INVARIANTS = (
             "now < self.free_at(margin)",
             "now < self.expiresAt - 3_000",
         ),
-        ("leaders/candidate.py", " and self._timing.mono() < tenure.lease.ends", ""),
+        ("leaders/candidate.py", " and self._database.timing.mono() < tenure.lease.ends", ""),
         ("lock/record.py", "- max(margin, wrong)", "+ 3_000"),
     ),
     *_of(

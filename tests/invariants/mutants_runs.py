@@ -112,7 +112,7 @@ RUN_MUTANTS = (
         ('[: LONGEST_NOTE - 1]}…") or None', '[: LONGEST_NOTE - 1]}…")', NOTES),
     ),
     *_in(
-        "runs/execution.py",
+        "runs/runner.py",
         ("        run.end()\n", "", NOTES),
         ("            note=run.noted,\n        )\n", "        )\n", NOTES),
         ("took=took, note=run.noted", "took=took", NOTES),
@@ -147,7 +147,7 @@ RUN_MUTANTS = (
         ),
         ("/ 1000)) if self.runner.stopping else most", "/ 1000))", GRACE),
         ("return max(0.0, min(most, (self._ends", "return max(-9.0, min(most, (self._ends", GRACE),
-        ("min(most, (self._ends - self._timing.mono()) / 1000)", "most", GRACE),
+        ("min(most, (self._ends - self._database.timing.mono()) / 1000)", "most", GRACE),
     ),
     *_in(
         "otel.py",

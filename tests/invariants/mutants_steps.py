@@ -67,7 +67,7 @@ STEP_MUTANTS = (
         ("                if lease.stands():\n                    raise\n", "                pass\n", STEPS),
         ("                if lease.stands():\n", "                if lease.renew():\n", STEPS),
         ("        except Unavailable as error:\n", "        except ZeroDivisionError as error:\n", STEPS),
-        ("pause_within(left, error, failures, random.random())", "0.05", STEPS),
+        ("pause_within(left, error, failures, database.chance())", "0.05", STEPS),
         ("                case Lost(why):\n                    lease.lose(why)\n", "", STEPS),
         ("    while not lease.lost:\n", "    while True:\n", STEPS),
     ),

@@ -106,8 +106,8 @@ VERDICT_MUTANTS = (
     ),
     *_in(
         "ops/board.py",
-        ("if self._timing.mono() >= self._until:", "if True:", REPORT),
-        ("if self._timing.mono() >= self._until:", "if self._timing.mono() > self._until:", REPORT),
+        ("if self._database.timing.mono() >= self._until:", "if True:", REPORT),
+        ("if self._database.timing.mono() >= self._until:", "if self._database.timing.mono() > self._until:", REPORT),
         ("_CATALOGUE_AGE = 300.0", "_CATALOGUE_AGE = 0.0", REPORT),
         ("_CATALOGUE_AGE = 300.0", "_CATALOGUE_AGE = inf", REPORT),
         ("self._groups.get(age=groups_age)", "self._groups.get()", REPORT),

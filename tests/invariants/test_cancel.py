@@ -14,6 +14,7 @@ from tests.simulation.world import NAME, World, slot
 from firecron import Run
 from firecron.base.instants import to_datetime
 from firecron.errors import Unavailable
+from firecron.lock.blocks import try_once
 from firecron.lock.refusal import Refusal
 from firecron.ops.operator import Operator
 from firecron.runs.claimer import Canceller
@@ -24,7 +25,7 @@ RERUN = {"on_abandoned": "rerun"}
 
 def cancel(one: Instance, why: str | None = None) -> bool:
     """What `firecron cancel` does, on an instance that need not have the job."""
-    operator = Operator(one.locks, one.timing)
+    operator = Operator(one.locks.database)
     return operator.cancel(operator.look(NAME), why)
 
 
@@ -151,7 +152,7 @@ def test_i50_the_claim_itself_refuses_to_rerun() -> None:
     fleet.world.until(40)
     before = fleet.world.node()
     rerun = lambda request, node, now: replace(request, slot=slot(), rerun=True)  # noqa: E731  # whatever it reads
-    refusal = one.locks.contender.try_once(one.locks.contender.bid(NAME, 30, fenced=True, choose=rerun))
+    refusal = try_once(one.locks.database, one.locks.database.bid(NAME, 30, fenced=True, choose=rerun))
     assert isinstance(refusal, Refusal)
     assert refusal.reason == "slot_done"
     assert fleet.world.node() == before
@@ -186,7 +187,7 @@ def test_i50_a_cancel_comes_to_no_successor() -> None:
     """A cancel for an acquisition that has ended in the same instant is refused, and the next run is left alone."""
     fleet = Fleet()
     one, other = fleet.instance(), fleet.instance()
-    operator = Operator(other.locks, other.timing)
+    operator = Operator(other.locks.database)
     seen = []
     fleet.body = lambda run: seen.append(operator.look(NAME))
     one.turn(slot())
@@ -209,7 +210,7 @@ def test_i50_a_run_that_ends_in_the_same_instant_keeps_its_outcome(is_late: bool
     fleet = Fleet(**RERUN)
     one, other = fleet.instance(), fleet.instance()
     asked: list[bool] = []
-    operator = Operator(other.locks, other.timing)
+    operator = Operator(other.locks.database)
 
     def body(run: Run) -> None:
         seen = operator.look(NAME)
@@ -292,7 +293,7 @@ def test_i50_the_previous_run_is_cancelled_on_its_own_instance() -> None:
     def body(run: Run) -> None:
         if len(fleet.runs) > 1:
             return
-        lease = one.runner.performer.active()[0].lease
+        lease = one.runner.active()[0].lease
         lease.when_cancelled(lambda: seen.append((fleet.world.node().get("cancel"), bool(run.lost))))
         one.start()
         while True:
@@ -340,7 +341,7 @@ def test_i50_a_cancel_that_the_database_puts_off_comes_when_it_asks_for_it(asked
     one = fleet.instance()
     lease = one.hold(slot())
     one.network.before = lambda method, path: failing(Unavailable("later", retry_after=asked))()
-    assert Canceller(one.locks).cancel_here(one.job(), slot(60), [lease]) == pause
+    assert Canceller(one.locks.database).cancel_here(one.job(), slot(60), [lease]) == pause
     assert not lease.cancelled
 
 

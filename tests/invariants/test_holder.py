@@ -14,6 +14,7 @@ from tests.simulation.world import World
 
 from firecron import Lease, LeaseLost, NotAcquired, Refusal
 from firecron.errors import Unavailable
+from firecron.lock.blocks import try_once
 
 DEAD = {"expiresAt": 1_000, "holder": "dead", "instanceId": "rev-0"}
 FREE = {
@@ -40,7 +41,7 @@ def test_i01_two_who_saw_it_free_never_both_write(world: World, before: object) 
         one.locks.clock.now(one.locks.deadline(8))
         # All have decided upon the same node when the first of them writes.
         one.network.next("swap", before=lambda: together.wait(20))
-        one.locks.contender.known.put("job", world.store.read("cron-locks/job", one.locks.deadline(8)))
+        one.locks.database.known.put("job", world.store.read("cron-locks/job", one.locks.deadline(8)))
     with ThreadPoolExecutor(len(instances)) as pool:
         answers = list(pool.map(lambda one: one.locks.acquire("job", 60), instances))
     winners = [answer for answer in answers if isinstance(answer, Lease)]
@@ -102,18 +103,18 @@ def test_i03_acquiring_again_with_the_same_token_lengthens_nothing(world: World,
     """A write whose reply was lost is found as a win, however late, with the lease that it began then."""
     one = Instance(world, acquire_timeout=8)
     began = world.now()
-    bid = one.locks.contender.bid("job", 60)
+    bid = one.locks.database.bid("job", 60)
 
     def lose() -> None:
         one.network.next("read", before=failing(Unavailable("down")), times=50)
         raise Unavailable("the reply was lost")
 
     one.network.next("swap", after=lose)
-    assert isinstance(one.locks.contender.try_once(bid), Refusal)
+    assert isinstance(try_once(one.locks.database, bid), Refusal)
     written = world.node()
     one.network.mend()
     world.advance(late)
-    lease = one.locks.contender.try_once(bid)
+    lease = try_once(one.locks.database, bid)
     assert isinstance(lease, Lease)
     assert world.node() == written
     assert lease.expires_at.timestamp() * 1000 == began + 60_000
@@ -126,14 +127,14 @@ def test_i03_acquiring_again_with_the_same_token_lengthens_nothing(world: World,
 def test_i03_after_its_lease_my_own_record_is_anybodys(world: World) -> None:
     """Found when its lease is over, what I wrote is held like another's, and then free."""
     one = Instance(world)
-    bid = one.locks.contender.bid("job", 60)
+    bid = one.locks.database.bid("job", 60)
     one.network.next("swap", after=failing(Unavailable("the reply was lost")))
     one.network.next("read", before=lambda: world.advance(59))
-    answer = one.locks.contender.try_once(bid)
+    answer = try_once(one.locks.database, bid)
     assert isinstance(answer, Refusal)
     assert answer.reason == "held"
     world.advance(2)
-    again = one.locks.contender.try_once(bid)
+    again = try_once(one.locks.database, bid)
     assert isinstance(again, Lease)
 
 

@@ -14,8 +14,8 @@ from tests.unit.threads import PATIENCE, named
 
 from firecron import FireCron, Term, leader
 from firecron.base.clocks import SystemTiming
-from firecron.leaders.candidate import Tenure
-from firecron.leaders.term import Election
+from firecron.leaders.candidate import Candidate, Tenure
+from firecron.leaders.leader import Election
 from firecron.settings import load
 from firecron.testing import MemoryStore
 
@@ -76,13 +76,13 @@ def test_i39_the_fences_of_terms_rise(world: World) -> None:
 
 def test_i39_a_fence_rises_also_where_a_clock_is_behind(world: World) -> None:
     """A successor whose idea of RTDB's time is behind its predecessor's has the next fence nevertheless."""
-    first = Instance(world).live().locks.candidate(Election(FEED, 15_000, 0))
+    first = Candidate(Instance(world).live().locks.database, Election(FEED, 15_000, 0))
     tenure = first.stand()
     assert tenure is not None
     first.end(tenure)
     world.server_error = -0.9
     world.advance(0.9)  # until then the released record counts as held there
-    successor = Instance(world).live().locks.candidate(Election(FEED, 15_000, 0)).stand()
+    successor = Candidate(Instance(world).live().locks.database, Election(FEED, 15_000, 0)).stand()
     assert successor is not None
     assert successor.term.fence == tenure.term.fence + 1
 
@@ -187,7 +187,7 @@ def test_i42_a_handover_by_watch_takes_a_second(world: World) -> None:
     world.until(2)
     others = [Stander(Instance(world, hears=True)) for _ in range(3)]
     world.until(20)
-    assert [stander.instance.locks.streams.open for stander in others] == [1, 1, 1]
+    assert [stander.instance.locks.database.streams.open for stander in others] == [1, 1, 1]
     for stander in others:
         stander.instance.network.requests()
     one.candidate.stop()

@@ -18,7 +18,7 @@ from tests.simulation.world import NAME, START, slot
 from tests.unit.threads import ended, named
 
 from firecron import ConfigurationError, FireCron, Run, distributed_cron
-from firecron.base.flag import _after_fork
+from firecron.base.flag import begin_child
 from firecron.errors import Unavailable
 from firecron.jobs.run import Outcome
 from firecron.runs.entry import Entry
@@ -241,7 +241,7 @@ def test_i36_a_forked_child_has_the_jobs_and_nothing_else() -> None:
     log: list[object] = []
 
     def body(run: Run) -> None:
-        _after_fork()
+        begin_child()
         log.append((one.runner.running(), bool(run.lost), one.crons.registry.state(NAME)))
 
     fleet.body = body
@@ -276,12 +276,12 @@ FORKING = """
     crons.events.subscribe(note)
     crons.start()
     assert done.wait(20)
-    parents = crons.locks.contender.bid("job", 30).request.holder, crons.engine.heartbeat.id
+    parents = crons.locks.database.bid("job", 30).request.holder, crons.engine.heartbeat.id
     child = os.fork()
     if child == 0:
         assert crons.registry.state("job") == "idle"
         assert threading.active_count() == 1
-        assert crons.locks.contender.bid("job", 30).request.holder != parents[0]
+        assert crons.locks.database.bid("job", 30).request.holder != parents[0]
         assert crons.engine.heartbeat.id != parents[1]
         done.clear()
         crons.start()

@@ -90,7 +90,7 @@ def test_i45_a_watch_that_lies_decides_nothing(world: World, lie: str) -> None:
     assert isinstance(mine, Lease)
     assert released <= world.mono() / 1000 <= released + 30
     assert world.node()["holder"] == mine.holder
-    assert one.locks.streams.open == 0
+    assert one.locks.database.streams.open == 0
     one.locks.close()
     world.advance(0.1)
 

@@ -123,20 +123,21 @@ def test_words_change_nothing_that_is_known() -> None:
     assert without_words(text.replace("1", "2").encode()) != known
 
 
-NAMES = ROOT / "tests" / "unit" / "base" / "test_names.py"
-REFUSES = "tests/unit/base/test_names.py::test_what_can_be_no_name_is_refused[None]"
-ACCEPTS = "tests/unit/base/test_names.py::test_a_good_name_is_itself[a]"
+STORE = "firecron/store.py"
+NAMES = ROOT / "tests" / "unit" / "test_store_names.py"
+REFUSES = "tests/unit/test_store_names.py::test_what_can_be_no_name_is_refused[None]"
+ACCEPTS = "tests/unit/test_store_names.py::test_a_good_name_is_itself[a]"
 
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> Reach:
-    """What the tests of one small module reach."""
+    """What the tests of the names of locks reach."""
     return collect([NAMES], tmp_path_factory.mktemp("reach") / "state", 1)
 
 
 @pytest.fixture(scope="module")
 def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
-    """Trials with the tests of that module."""
+    """Trials with these tests."""
     trials = Trials(tmp_path_factory.mktemp("trial") / "copy", [str(NAMES.relative_to(ROOT))])
     yield trials
     trials.kill()
@@ -148,30 +149,29 @@ def mutants(file: str) -> list[Mutant]:
 
 
 def mutant(new: str) -> Mutant:
-    """The mutant of the small module that makes this."""
-    (found,) = [one for one in mutants("base/names.py") if one.new == new]
-    return found
+    """The mutant of the names of locks that makes this."""
+    found = [one for one in mutants("store.py") if one.place == "store.check_name" or one.old.startswith("_NAME =")]
+    (mutant,) = [one for one in found if one.new == new]
+    return mutant
 
 
 def test_tests_tell_which_lines_they_reach(names: Reach, tmp_path: Path) -> None:
     """A test is asked about the lines that it reaches itself, and not about those of the import."""
-    assert ACCEPTS in names.tests("firecron/base/names.py", mutant("return None").lines)
-    assert REFUSES not in names.tests("firecron/base/names.py", mutant("return None").lines)
-    assert REFUSES in names.tests("firecron/base/names.py", mutant("nothing").lines)
+    assert ACCEPTS in names.tests(STORE, mutant("return None").lines)
+    assert REFUSES not in names.tests(STORE, mutant("return None").lines)
+    assert REFUSES in names.tests(STORE, mutant("nothing").lines)
     assert names.others == []
     assert all(seconds > 0 for seconds in names.seconds.values())
 
 
 def test_a_mutant_is_killed_by_a_test_that_reaches_it(names: Reach, trials: Trials) -> None:
     """A mutant that a test notices is killed, one that none notices survives, and one that none reaches is named so."""
-    seeing = replace(names, lines={"firecron/base/names.py": {18: {ACCEPTS, REFUSES}}})
+    seeing = replace(names, lines={STORE: {line: {ACCEPTS, REFUSES} for line in mutant("return None").lines}})
     assert trials.judge(mutant("return None"), seeing) == Judged(mutant("return None"), "killed", ACCEPTS)
-    blind = replace(names, lines={"firecron/base/names.py": {18: {REFUSES}}})
+    blind = replace(names, lines={STORE: {line: {REFUSES} for line in mutant("return None").lines}})
     assert trials.judge(mutant("return None"), blind).verdict == "survived"
     assert trials.judge(mutant("return None"), replace(names, lines={})).verdict == "unreached"
-    assert (trials.overlay.source / "firecron/base/names.py").read_bytes() == (
-        ROOT / "src/firecron/base/names.py"
-    ).read_bytes()
+    assert (trials.overlay.source / STORE).read_bytes() == (ROOT / "src" / STORE).read_bytes()
 
 
 def test_what_passes_the_first_tests_is_doubtful_until_the_others_pass(names: Reach, trials: Trials) -> None:
@@ -202,7 +202,7 @@ def test_a_mutant_that_breaks_the_import_blinds_no_later_trial(names: Reach, tmp
     trials = Trials(tmp_path / "copy", [str(NAMES.relative_to(ROOT))])
     try:
         broken = mutant('_NAME = re.compile(re.ASCII, r"[A-Za-z][A-Za-z0-9_-]{0,99}")')
-        at_import = replace(names, lines={"firecron/base/names.py": {line: {ACCEPTS} for line in range(9, 19)}})
+        at_import = replace(names, lines={STORE: {line: {ACCEPTS} for line in range(26, 40)}})
         assert trials.judge(broken, at_import).verdict == "killed"
         assert trials.judge(mutant("return None"), at_import) == Judged(mutant("return None"), "killed", ACCEPTS)
     finally:

@@ -16,8 +16,9 @@ from starlette.requests import Request
 from starlette.routing import Mount
 from tests.page.paging import OPEN, Page, Reply, Shell, asgi_call, basic, declare
 
-from firecron import Access, ConfigurationError, FireCron, LockService, Visitor
+from firecron import Access, ConfigurationError, FireCron, Visitor
 from firecron.base.clocks import Deadline
+from firecron.lock.database import Database
 from firecron.testing import FakeTiming
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -144,7 +145,7 @@ def test_a_refusal_is_logged_without_what_was_sent(rtdb: Rtdb) -> None:
 def test_many_refusals_are_a_line_a_minute(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
     """With their number; another cause has its own line, and so has an error."""
     timing = FakeTiming()
-    monkeypatch.setattr(LockService, "deadline", lambda self, seconds: Deadline.after(timing, seconds))
+    monkeypatch.setattr(Database, "deadline", lambda self, seconds=10: Deadline.after(timing, seconds))
     who: list[Access | None] = [None]
     page = Page(access=lambda visitor: who[0])
     wrong = Page(**BASIC)

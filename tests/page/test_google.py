@@ -19,7 +19,7 @@ from firecron.base.events import Events
 from firecron.ops.operator import Operator
 from firecron.page import access as iap
 from firecron.page.access import IapGate, OidcGate, choose_gate
-from firecron.page.apps import make_page
+from firecron.page.desk import make_page
 from firecron.page.messages import Access
 from firecron.triggers.access import OidcVerifier
 from firecron.triggers.verifier import Denial
@@ -187,14 +187,14 @@ def test_a_page_behind_iap(rtdb: Rtdb, world: tuple[Proxy, IapGate]) -> None:
     proxy, gate = world
     rtdb.set("/cron-locks/digest", {"paused": True})
     locks = LockService()
-    desk, live = make_page(gate, locks, None)
+    desk, live = make_page(gate, locks.database, None)
     app = AsgiApp(desk, 1, streams=live)
     for path in ("/", "/page.js", "/api/jobs", "/health"):
         assert asgi_call(app, "GET", path).status == 403
     headers = {**OWN, "X-Goog-IAP-JWT-Assertion": proxy.assertion()}
     assert asgi_call(app, "POST", "/api/jobs/digest/resume", OWN.items(), b"{}").status == 403
     assert asgi_call(app, "POST", "/api/jobs/digest/resume", headers.items(), b"{}").status == 200
-    [act] = Operator(locks).acts()
+    [act] = Operator(locks.database).acts()
     assert (act.act, act.who) == ("resume", WHO)
 
 

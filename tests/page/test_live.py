@@ -58,10 +58,10 @@ class Watching:
         self.locks = LockService(settings=load(), timing=self.clock, has_threads=False)
         self.streams = Told(rtdb)
         if is_told:
-            self.locks.streams = self.streams  # type: ignore[assignment]  # it has what a follower needs
-        self.board = Board(self.locks, self.clock)
+            self.locks.database.streams = self.streams  # type: ignore[assignment]  # it has what a follower needs
+        self.board = Board(self.locks.database)
         begin = on_thread if has_thread else lambda run: None
-        self.live = Live(self.board, self.locks.events, self.clock, begin=begin)
+        self.live = Live(self.board, self.clock, begin=begin)
         if not has_thread:
             self.board.follow(lambda: None)
 

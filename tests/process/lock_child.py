@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from typing import IO, Any, NoReturn
 
 from firecron.lock.lease import Lease
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.settings import load
 
 service = LockService(settings=load(margin=0.5, clock_interval=300))

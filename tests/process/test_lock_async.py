@@ -11,7 +11,7 @@ import pytest
 
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.settings import load
 from firecron.testing import FakeTiming
 from firecron.testing.conformance.kit import real_clock

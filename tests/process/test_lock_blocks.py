@@ -11,7 +11,7 @@ from firecron.base.events import Event
 from firecron.errors import LeaseLost
 from firecron.lock.lease import Lease
 from firecron.lock.refusal import NotAcquired, Refusal
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 

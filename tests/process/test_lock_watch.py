@@ -42,7 +42,7 @@ def until(condition: object) -> None:
 def waiter(rtdb: Rtdb, request: pytest.FixtureRequest) -> Iterator[LockService]:
     service = LockService(settings=load(watch=request.param))
     yield service
-    assert service.streams.open == 0
+    assert service.database.streams.open == 0
     service.close()
 
 
@@ -80,7 +80,7 @@ def test_tasks_and_blocks_get_the_lock_in_turn(rtdb: Rtdb, waiter: LockService, 
             mine.release()
 
         waiting = asyncio.gather(task(), acquire(), asyncio.to_thread(block))
-        await asyncio.to_thread(until, lambda: waiter.settings.watch == bool(waiter.streams.open))
+        await asyncio.to_thread(until, lambda: waiter.settings.watch == bool(waiter.database.streams.open))
         await asyncio.to_thread(lease.release)
         await waiting
 
@@ -95,13 +95,13 @@ def test_a_task_that_is_cancelled_follows_nothing(rtdb: Rtdb, holder: LockServic
 
     async def main() -> None:
         task = asyncio.create_task(waiter.acquire_async("job", TTL, wait=BOUND))
-        await asyncio.to_thread(until, lambda: waiter.settings.watch == bool(waiter.streams.open))
+        await asyncio.to_thread(until, lambda: waiter.settings.watch == bool(waiter.database.streams.open))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     asyncio.run(main())
-    until(lambda: waiter.streams.open == 0)
+    until(lambda: waiter.database.streams.open == 0)
     lease.release()
 
 
@@ -128,7 +128,7 @@ def test_two_hundred_waiters_of_an_instance_share_a_stream(rtdb: Rtdb, holder: L
     threads = [threading.Thread(target=wait) for _ in range(200)]
     for thread in threads:
         thread.start()
-    until(lambda: service.streams.followers == 200)
+    until(lambda: service.database.streams.followers == 200)
     rtdb.set("/cron-locks/job/paused", True)
     for thread in threads:
         thread.join(BOUND)
@@ -142,8 +142,8 @@ def test_of_twenty_nodes_eight_have_a_stream(rtdb: Rtdb, holder: LockService) ->
     names = [f"job-{number}" for number in range(20)]
     leases, service = [take(holder, name) for name in names], LockService()
     threads = wait_for(service, names, 200)
-    until(lambda: service.streams.followers == 200)
-    until(lambda: service.streams.open == 8)
+    until(lambda: service.database.streams.followers == 200)
+    until(lambda: service.database.streams.open == 8)
     assert len(opened(rtdb)) == 8
     for lease in leases:
         lease.release()
@@ -168,7 +168,7 @@ def test_a_waiter_without_a_stream_gets_the_lock_by_asking(rtdb: Rtdb, holder: L
     (thread,) = wait_for(service, ["job"], 1)
     until(lambda: opened(rtdb))
     if how == "cut off":
-        until(lambda: service.streams.open == 1)
+        until(lambda: service.database.streams.open == 1)
         rtdb.faults.answer(401, header=stream, times=None)
         rtdb.faults.cut_off(header=stream)
     until(lambda: any(event.slug == "watch.failed" for event in told))
@@ -187,14 +187,14 @@ def test_a_close_waits_for_no_stream(rtdb: Rtdb, holder: LockService) -> None:
     for name in ("open", "opening"):
         take(holder, name)
         # Not a waiter, which would follow again after its next try.
-        service.streams.add(Follow(service.paths.lock(name), lambda: None))
+        service.database.streams.add(Follow(service.database.paths.lock(name), lambda: None))
     hold.wait()
-    until(lambda: service.streams.open == 1)
-    closing = threading.Thread(target=service.streams.close)
+    until(lambda: service.database.streams.open == 1)
+    closing = threading.Thread(target=service.database.streams.close)
     closing.start()
     closing.join(BOUND)
     assert not closing.is_alive()
-    assert service.streams.open == 0
+    assert service.database.streams.open == 0
     hold.release()
     until(lambda: rtdb.emulator.listeners(rtdb.namespace) == 0)
     service.close()
@@ -209,18 +209,18 @@ lease = other.acquire("job", 60)
 got = []
 thread = threading.Thread(target=lambda: got.append(one.acquire("job", 60, wait=30)))
 thread.start()
-while not one.streams.open:
+while not one.database.streams.open:
     time.sleep(0.002)
 child = os.fork()
 if child == 0:
-    held = one.streams.open
-    one.streams.close()
+    held = one.database.streams.open
+    one.database.streams.close()
     one.close()
     mine = one.acquire("childs", 60, wait=5)
     again = one.acquire("childs", 60, wait=0.2)
     os._exit(10 * held + (0 if mine and not again else 1))
 print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-print("open", one.streams.open)
+print("open", one.database.streams.open)
 lease.release()
 thread.join(20)
 print("got", bool(got and got[0]))
@@ -245,10 +245,10 @@ def job(run: Run) -> None: ...
 crons = FireCron(job, enabled=True)
 other = crons.locks.acquire("job", 60)
 crons.start()
-while not crons.locks.streams.open:
+while not crons.locks.database.streams.open:
     time.sleep(0.002)
 crons.stop()
-print(crons.locks.streams.open)
+print(crons.locks.database.streams.open)
 """
 
 

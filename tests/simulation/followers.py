@@ -22,10 +22,10 @@ from firecron.base.clocks import Deadline
 from firecron.base.tickets import Tickets, place_of_tick
 from firecron.errors import Unavailable
 from firecron.leaders.candidate import Candidate, Tenure
-from firecron.leaders.term import Election
+from firecron.leaders.leader import Election
 from firecron.lock.fields import LEADER
-from firecron.lock.service import LockService
 from firecron.lock.waiting import Follow, Heard
+from firecron.locks import LockService
 from firecron.settings import load
 from firecron.store import Snapshot
 from firecron.testing import FakeTiming, MemoryStore
@@ -199,15 +199,12 @@ class Instance:
         self._fleet = fleet
         self.is_alive = True
         self.locks = LockService(store=fleet.store, timing=fleet.timing, settings=load(), has_threads=False)
+        self.locks.database.chance = fleet.random.random
         self.ear = Ear(fleet, self)
-        self.locks.contender.streams = self.ear  # type: ignore[assignment]  # it has what a candidate uses
+        self.locks.database.streams = self.ear  # type: ignore[assignment]  # it has what a candidate uses
         self.candidate = Candidate(
-            self.locks.contender,
-            self.locks.clock,
-            fleet.timing,
-            self.locks.events,
+            self.locks.database,
             Election(NAME, TTL, 1_000),
-            chance=fleet.random.random,
         )
         self.candidate.standing.ranks = self
         self.tickets = Tickets(HEARTBEAT)
@@ -230,7 +227,7 @@ class Instance:
 
     def look(self) -> None:
         """See when it has something to do next."""
-        keeper = inf if self.is_renewing else self.locks.contender.keeper.due
+        keeper = inf if self.is_renewing else self.locks.database.keeper.due
         pause = None if self.tenure is not None or self._is_standing else self.candidate.pause()
         stands = inf if pause is None else self._fleet.mono + pause * 1000
         due = min(self._beats_at, stands, inf if keeper is None else keeper) if self.is_alive else inf
@@ -249,7 +246,7 @@ class Instance:
             self.tickets = self.tickets.take(next(self._fleet.tickets), now)
             self._beats_at += HEARTBEAT
             self.locks.clock.note(self._fleet.timing.now(), now, now)
-        keeper = self.locks.contender.keeper
+        keeper = self.locks.database.keeper
         if not self.is_renewing and keeper.due is not None and keeper.due <= now:
             self._fleet.begin(self._renew)
         if self.tenure is None and not self._is_standing:
@@ -274,7 +271,7 @@ class Instance:
     def _renew(self) -> None:
         self.is_renewing = True
         try:
-            self.locks.contender.keeper.work()
+            self.locks.database.keeper.work()
         finally:
             self.is_renewing = False
             self.look()

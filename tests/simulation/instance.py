@@ -17,6 +17,7 @@ from firecron.base.clocks import Deadline
 from firecron.base.events import Event
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Result
+from firecron.lock.blocks import keep, try_once
 from firecron.lock.lease import Lease
 from firecron.lock.refusal import Refusal
 from firecron.runs.claimer import Claimed
@@ -55,7 +56,7 @@ class Instance:
         self.runner = self.crons.engine.runner
         self.locks = self.crons.locks
         if hears:
-            self.locks.streams.begin = lambda run: Task(world, run).begin()
+            self.locks.database.streams.begin = lambda run: Task(world, run).begin()
         self.events: list[Event] = []
         self.crons.events.subscribe(self.events.append)
         self.is_ticking = False
@@ -92,7 +93,7 @@ class Instance:
     def _renewal_due(self) -> float:
         if "keeper" in self._busy:
             return NEVER
-        due = self.locks.contender.keeper.due
+        due = self.locks.database.keeper.due
         return NEVER if due is None else max(due, self.world.mono())
 
     def work(self) -> None:
@@ -104,7 +105,7 @@ class Instance:
 
     def _renew(self) -> None:
         with self._at_work("keeper"):
-            self.locks.contender.keeper.work()
+            self.locks.database.keeper.work()
 
     def _tick(self) -> None:
         with self._at_work("ticker"):
@@ -155,13 +156,13 @@ class Instance:
 
     def keep(self, name: str = NAME, ttl: float = 60) -> Lease:
         """The lock, kept by the keeper as in `hold`."""
-        lease = self.locks.contender.try_once(self.locks.contender.bid(name, ttl, renews=True))
+        lease = try_once(self.locks.database, self.locks.database.bid(name, ttl, renews=True))
         assert isinstance(lease, Lease), lease
         return lease
 
     def renew(self) -> float | None:
         """Let the keeper do what is due."""
-        return self.locks.contender.keeper.work()
+        return self.locks.database.keeper.work()
 
     def outlive(self) -> None:
         """Let time pass, and the keeper do what is due, until it keeps nothing any more."""
@@ -197,7 +198,7 @@ class Instance:
         assert isinstance(claimed, Claimed), claimed
         assert claimed.claim is not None
         self.crons.engine.bookkeeper.note(self.job(name), claimed.held, claimed.claim)
-        return self.locks.contender.lease(claimed.bid, claimed.held)
+        return keep(self.locks.database, claimed.bid, claimed.held)
 
     def die_holding(self, due: str | None, name: str = NAME) -> None:
         """Claim, and be killed."""

@@ -9,8 +9,8 @@ from tests.simulation.tasks import Task
 
 from firecron import Term
 from firecron.leaders.candidate import Candidate, Tenure
+from firecron.leaders.leader import Election
 from firecron.leaders.loop import Terms
-from firecron.leaders.term import Election
 
 FEED = "price-feed"
 # Milliseconds between two looks at who believes to lead.
@@ -59,7 +59,7 @@ class Stander:
 
     def __init__(self, instance: Instance, body: Callable[[Tenure], object] | None = None, ttl: int = 15_000) -> None:
         self.instance = instance.live() if instance not in instance.world.machines else instance
-        self.candidate: Candidate = instance.locks.candidate(Election(FEED, ttl, 1_000))
+        self.candidate: Candidate = Candidate(instance.locks.database, Election(FEED, ttl, 1_000))
         self.elected: list[float] = []
         self.fences: list[int] = []
         self._body = body or self.until_told
@@ -71,7 +71,7 @@ class Stander:
 
     def _wait(self, pause: float) -> None:
         """Wait as a leader's thread does. Who hears nothing looks seldom, because each look is a switch of tasks."""
-        if self.instance.locks.streams.can_tell:
+        if self.instance.locks.database.streams.can_tell:
             self.candidate.wait(pause)
         else:
             self.instance.timing.sleep(min(pause, 0.1))

@@ -132,7 +132,7 @@ def test_a_holder_that_was_cut_off_and_is_back_is_silent_until_the_next_look() -
     fleet, holder, other = started()
     fleet.world.at(45, lambda: setattr(holder.network, "is_down", True))
     fleet.world.at(200, lambda: setattr(holder.network, "is_down", False))
-    (lease,) = holder.locks.contender.keeper.leases()
+    (lease,) = holder.locks.database.keeper.leases()
     assert isinstance(lease, Lease)
     fleet.world.at(410, lambda: lease.release(outcome="succeeded", finished=slot(), tick=slot()))
     fleet.world.until(430)

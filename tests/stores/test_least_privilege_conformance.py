@@ -11,7 +11,7 @@ from tests.stores.least_privilege import OVERRIDE, RULES
 
 from firecron.base.clocks import Timing
 from firecron.cli.commands.doctor import adapted, shipped
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.settings import Settings
 from firecron.testing import LockConformance
 from firecron.testing.conformance.kit import TTL, refused, taken

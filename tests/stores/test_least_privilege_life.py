@@ -16,11 +16,12 @@ from firecron import FireCron, Run, distributed_cron
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event
 from firecron.errors import LeaseLost
+from firecron.lock.blocks import try_once
 from firecron.lock.fields import LEADER
 from firecron.lock.lease import Lease, write_under
 from firecron.lock.protocol import ABSENT
 from firecron.lock.refusal import Refusal
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.ops.operator import Operator
 from firecron.settings import load
 from firecron.steps.protocol import StepRecord, recording
@@ -72,7 +73,7 @@ def sent(rtdb: Rtdb) -> str:
 
 
 def claim(service: LockService, slot: str) -> Lease | Refusal:
-    return service.contender.try_once(service.contender.bid("job", TTL, fenced=True, slot=slot))
+    return try_once(service.database, service.database.bid("job", TTL, fenced=True, slot=slot))
 
 
 def taken(answer: Lease | Refusal) -> Lease:
@@ -241,11 +242,11 @@ def test_leaders_once_and_operators_under_the_rules(rtdb: Rtdb, make_service: Ma
     run that is interrupted, paused and cancelled: all pass the rules, and a job is told whose name it asks for.
     """
     one, other = make_service(), make_service()
-    operator = Operator(other, clock)
+    operator = Operator(other.database)
 
     def take(name: str, kind: str | None = None, slot: str | None = None) -> Lease | Refusal:
-        bid = one.contender.bid(name, TTL, fenced=True, renews=True, kind=kind, slot=slot)
-        return one.contender.try_once(bid)
+        bid = one.database.bid(name, TTL, fenced=True, renews=True, kind=kind, slot=slot)
+        return try_once(one.database, bid)
 
     for end in ("released", "cancelled", "unlocked"):
         term = taken(take("lead", LEADER))

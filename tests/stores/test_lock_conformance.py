@@ -8,7 +8,7 @@ import pytest
 from tests.emulator.conftest import MakeApp
 
 from firecron.base.clocks import Timing
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.settings import Settings
 from firecron.testing import LockConformance, MemoryStore
 from rtdb_emulator.pytest_plugin import Rtdb

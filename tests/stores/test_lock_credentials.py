@@ -13,7 +13,7 @@ from firecron.errors import Denied
 from firecron.lock.lease import Lease
 from firecron.lock.record import Reason
 from firecron.lock.refusal import Refusal
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import Credential

@@ -8,7 +8,7 @@ from tests.emulator.conftest import App, MakeApp
 from firecron.errors import Denied, StoreError
 from firecron.lock.lease import Lease
 from firecron.lock.refusal import Refusal
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 

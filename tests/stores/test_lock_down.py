@@ -9,7 +9,7 @@ from firecron.base.clocks import Deadline
 from firecron.errors import Denied, StoreError, Unavailable
 from firecron.lock.lease import Lease
 from firecron.lock.refusal import Refusal
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.settings import load
 from firecron.testing import FakeTiming
 from firecron.testing.conformance.kit import real_clock

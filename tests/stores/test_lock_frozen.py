@@ -9,7 +9,7 @@ import pytest
 from firecron.base.clocks import Deadline
 from firecron.lock.lease import Lease
 from firecron.lock.refusal import Refusal
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.settings import load
 from firecron.store import Snapshot
 from firecron.testing import FakeTiming, MemoryStore

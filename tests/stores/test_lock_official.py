@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from firecron.base.clocks import Timing
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.settings import Settings
 from firecron.testing import LockConformance
 

@@ -11,7 +11,7 @@ from tests.stores.test_lock_faults import Bench, make_bench, make_patient
 
 from firecron import FireCron, Run, distributed_cron
 from firecron.errors import ConfigurationError, Unavailable
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.settings import EMULATOR_HOST, load
 from firecron.testing import FakeTiming
 from firecron.testing.conformance.kit import real_clock

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from firecron.base.clocks import Deadline, SystemTiming
+from firecron.lock.blocks import try_once
 from firecron.lock.lease import Lease
 from firecron.lock.refusal import Refusal
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -46,7 +47,7 @@ def held(service: LockService, *, fenced: bool = False) -> Lease:
 
 
 def claim(service: LockService, slot: str) -> Lease | Refusal:
-    return service.contender.try_once(service.contender.bid(NAME, TTL, fenced=True, slot=slot))
+    return try_once(service.database, service.database.bid(NAME, TTL, fenced=True, slot=slot))
 
 
 def test_the_clock_is_asked_once(rtdb: Rtdb, requests: Callable[[], str]) -> None:

@@ -14,10 +14,11 @@ from tests.stores.test_lock_down import LONG
 from tests.stores.test_lock_faults import HASTY, NAME, PATH, TTL, Bench, Break, make_bench, make_patient
 
 from firecron.errors import StoreError
+from firecron.lock.blocks import try_once
 from firecron.lock.lease import Lease
 from firecron.lock.protocol import Bid
 from firecron.lock.refusal import Refusal
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.settings import load
 from firecron.testing import FakeTiming
 from firecron.testing.conformance.kit import real_clock
@@ -75,7 +76,7 @@ def test_an_acquire_on_a_slow_server_is_unavailable_in_time(hasty: Bench, fault:
 def test_a_slow_server_does_not_hold_up_a_renewal(patient: Bench, fault: Break) -> None:
     """With every reply hung or dripping a renewal raises in time, after one write, and the lease is as it was."""
     lease = patient.acquire()
-    lease.driver.settings = load(**HASTY)
+    lease.database.settings = load(**HASTY)
     ends = lease.expires_at
     patient.forget()
     fault(patient.rtdb.faults, path=PATH, times=None)
@@ -92,7 +93,7 @@ def test_a_slow_server_does_not_hold_up_a_renewal(patient: Bench, fault: Break) 
 def test_a_slow_server_does_not_hold_up_a_release(patient: Bench, fault: Break) -> None:
     """With every reply hung or dripping a release gives up in time, after one write."""
     lease = patient.acquire()
-    lease.driver.settings = load(**HASTY)
+    lease.database.settings = load(**HASTY)
     patient.forget()
     fault(patient.rtdb.faults, path=PATH, times=None)
     with patient.within(1):
@@ -114,8 +115,8 @@ def test_a_slow_clock_is_unavailable_in_time(rtdb: Rtdb) -> None:
         bench.refused("unavailable")
     assert bench.sent() == ""
     rtdb.faults.clear()
-    bid = bench.service.contender.bid(NAME, TTL)
-    until(lambda: bench.service.contender.try_once(bid))  # a busy machine is slow, too
+    bid = bench.service.database.bid(NAME, TTL)
+    until(lambda: try_once(bench.service.database, bid))  # a busy machine is slow, too
 
 
 def test_a_reply_that_is_held_is_not_waited_for(rtdb: Rtdb) -> None:
@@ -149,7 +150,7 @@ def test_a_write_that_comes_late_changes_nothing(patient: Bench) -> None:
 
 def test_a_ghost_expires_by_itself(patient: Bench, other: Bench) -> None:
     """A write that arrives after its acquire gave up holds the lock for its ttl, and no longer."""
-    bid = patient.service.contender.bid(NAME, TTL)
+    bid = patient.service.database.bid(NAME, TTL)
     hold = patient.rtdb.faults.hold(path=PATH, method="PUT")
     given_up(patient, bid, hold)
     with stream(patient.rtdb.emulator, patient.rtdb.namespace, f"{PATH}.json") as watching:
@@ -163,19 +164,19 @@ def test_a_ghost_expires_by_itself(patient: Bench, other: Bench) -> None:
     other.timing.advance(TTL + 2)
     other.acquire()
     patient.timing.advance(TTL)
-    lost = patient.service.contender.try_once(bid)
+    lost = try_once(patient.service.database, bid)
     assert isinstance(lost, Refusal), "its lease is over, and another's is not"
     assert lost.reason == "held"
 
 
 def test_a_ghost_is_won_by_its_bid_with_its_own_lease(patient: Bench) -> None:
     """A try with the bid of a write that arrived late wins that lock, and doesn't begin a new lease."""
-    bid = patient.service.contender.bid(NAME, TTL)
+    bid = patient.service.database.bid(NAME, TTL)
     hold = patient.rtdb.faults.hold(path=PATH, method="PUT", moment="after")
     given_up(patient, bid, hold)
     ghost = patient.node
     patient.timing.advance(TTL / 2)
-    lease = patient.service.contender.try_once(bid)
+    lease = try_once(patient.service.database, bid)
     assert isinstance(lease, Lease)
     assert patient.node == ghost
     patient.timing.advance(TTL / 2 - 1)
@@ -237,7 +238,7 @@ def without_its_connection(bench: Bench, hold: Hold, work: Callable[[], T]) -> T
 def given_up(bench: Bench, bid: Bid, hold: Hold) -> None:
     """Try once: the write is held and its connection cut, and the server wants no read for an hour."""
     bench.rtdb.faults.answer(429, headers=LONG, path=PATH, method="GET")
-    refusal = without_its_connection(bench, hold, lambda: bench.service.contender.try_once(bid))
+    refusal = without_its_connection(bench, hold, lambda: try_once(bench.service.database, bid))
     assert isinstance(refusal, Refusal), refusal
     assert refusal.reason == "unavailable"
     assert bench.sent() == "PUT GET"

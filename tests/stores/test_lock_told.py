@@ -8,7 +8,7 @@ import time
 import pytest
 
 from firecron.base.events import Event
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from rtdb_emulator.pytest_plugin import Rtdb
 
 NAME = "job"

@@ -313,9 +313,9 @@ def test_a_reader_has_the_time_of_the_answers(rtdb: Rtdb) -> None:
     locks = LockService(settings=load(database_url=rtdb.url, uid="reader"))
     headers = {"date": "Wed, 18 Nov 2026 09:00:00 GMT"}
     with rtdb.faults.answer(200, headers=headers, body=b"null", method="GET", path="/cron-instances/clock/seenAt"):
-        assert 0 <= locks.now(soon()) - 1_794_992_400_500 < 5_000
+        assert 0 <= locks.database.now(soon()) - 1_794_992_400_500 < 5_000
     sent = len(rtdb.emulator.requests)
-    locks.now(soon())
+    locks.database.now(soon())
     assert len(rtdb.emulator.requests) == sent
     refusal = locks.acquire("job", 60)
     assert isinstance(refusal, Refusal)

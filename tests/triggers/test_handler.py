@@ -15,6 +15,7 @@ from tests.simulation.world import START
 
 from firecron import ConfigurationError, FireCron, distributed_cron
 from firecron.base.events import Event
+from firecron.base.flag import begin_child
 from firecron.jobs.registry import Result
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
@@ -36,7 +37,7 @@ class Bench:
         everybody = CloudRunIam(self.crons.events, {})
         access = Access(everybody, everybody)
         self.handler = Handler(
-            self.crons.registry, self.crons.locks, self.crons.history, self.crons.health, access, list
+            self.crons.registry, self.crons.database, self.crons.history, self.crons.health, access, list
         )
         self.crons.events.subscribe(self.heard.append)
 
@@ -136,7 +137,7 @@ def test_a_forked_child_serves_on_threads_of_its_own() -> None:
         one.submit(done.release)
         assert done.acquire(timeout=20)
     assert all(one.threads for one in workers)
-    app.after_fork()
+    begin_child()
     assert not any(one.threads for one in workers)
 
 

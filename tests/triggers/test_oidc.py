@@ -14,6 +14,7 @@ import pytest
 from tests.triggers.triggering import AUDIENCE, EMAIL, SHELLS, Fleet, Google, Instance, Shell, google
 
 from firecron.base.events import Events
+from firecron.base.flag import begin_child
 from firecron.testing import FakeTiming
 from firecron.triggers.access import Certificates, OidcVerifier, choose_access
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -175,7 +176,7 @@ def test_a_forked_child_fetches_over_its_own_connection(world: tuple[Google, Oid
     one, verifier = world
     assert verifier.check(f"Bearer {one.token()}") is None
     of_the_parent = verifier.tokens.certificates.transport
-    verifier.tokens.certificates.after_fork()
+    begin_child()
     assert verifier.tokens.certificates.transport is not of_the_parent
     assert verifier.check(f"Bearer {one.token()}") is None
     assert one.served == 1
@@ -282,7 +283,7 @@ def test_a_long_fetch_holds_one_thread(
         assert verifier.check(f"Bearer {one.token()}") is not None
         one.broken = None
         timing.advance(2.1)
-        monkeypatch.setattr("firecron.triggers.access._PATIENCE", 60_000.0)  # who waits at all is still waiting below
+        monkeypatch.setattr("firecron.triggers.access.PATIENCE", 60_000.0)  # who waits at all is still waiting below
     send, is_sent, may_send = certificates.transport.send, threading.Event(), threading.Event()
 
     def held(*arguments: Any) -> Any:

@@ -126,7 +126,8 @@ def test_jobs_there_is_no_time_for_are_listed_without_their_last_run(
     before = rtdb.count(path="/cron-runs/*")
     assert one.call("GET", "/", {}).body["jobs"][0]["last_run"]["outcome"] == "succeeded"
     assert rtdb.count(path="/cron-runs/*") == before + 1
-    deadline, in_all = one.crons.locks.deadline, one.crons.settings.acquire_timeout
-    monkeypatch.setattr(one.crons.locks, "deadline", lambda seconds: deadline(0 if seconds == in_all else seconds))
+    database, in_all = one.crons.database, one.crons.settings.acquire_timeout
+    deadline = database.deadline
+    monkeypatch.setattr(database, "deadline", lambda most=None: deadline(0 if most == in_all else most))
     look = one.call("GET", "/", {})
     assert (look.status, look.body["jobs"][0]["last_run"]) == (200, None)

@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.instance import Instance
 from tests.simulation.world import World
 
-from firecron.lock.lease import Keeper
+from firecron.lock.keeper import Keeper
 
 
 @pytest.fixture

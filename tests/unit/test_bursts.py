@@ -86,7 +86,7 @@ class Burst:
             assert all(map(ended, named(name) - before)), name
         engine = self.crons.engine
         assert engine.runner.running() == {}
-        assert self.crons.locks.contender.keeper.due is None
+        assert self.crons.locks.database.keeper.due is None
         assert not any(engine.lanes.lane(job).is_full for job in self.crons.registry.jobs())
         assert all("releasedAt" in node for node in self.locks().values())
 
@@ -151,7 +151,7 @@ def test_a_fork_in_a_burst_leaves_nothing_of_it_in_the_child() -> None:
             said = [
                 engine.crew.is_full,
                 bool(engine.runner.running()),
-                burst.crons.locks.contender.keeper.due is not None,
+                burst.crons.locks.database.keeper.due is not None,
                 any(engine.lanes.lane(job).is_full for job in burst.crons.registry.jobs()),
                 len(burst.crons.registry.jobs()) != JOBS,
                 engine.waves.size() is not None,

@@ -27,16 +27,15 @@ from firecron.base.flag import Flag
 from firecron.jobs.options import Overlap
 from firecron.lock import blocks
 from firecron.lock.blocks import Hold
-from firecron.lock.contender import Contender
 from firecron.runs import lanes, runner
-from firecron.runs.execution import Performer
 from firecron.runs.lanes import Lanes
+from firecron.runs.runner import Runner
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 
 SETTINGS = load()
 NINE = datetime(2026, 11, 18, 9, tzinfo=UTC)
-PERFORM = Performer.perform.__code__
+PERFORM = vars(Runner)["_perform"].__code__
 VACATE = Lanes.vacate.__code__
 
 
@@ -88,7 +87,7 @@ def test_ctrl_c_leaves_no_run_under_way(by_hand: None, overlap: Overlap) -> None
         bench = Bench(overlap)
         with suppress(KeyboardInterrupt):
             interrupt(bench.trigger, line, press, since=PERFORM)
-        assert not bench.crons.locks.contender.keeper.leases(), line
+        assert not bench.crons.locks.database.keeper.leases(), line
         assert not bench.crons.engine.runner.running(), line
     assert presses > 100
 
@@ -96,8 +95,8 @@ def test_ctrl_c_leaves_no_run_under_way(by_hand: None, overlap: Overlap) -> None
 # The lines that come to the guarded ones at the end of a block.
 UNGUARDED: dict[Callable[..., object], list[str]] = {
     Hold.__exit__: ["lease = self._lease", "try:"],
-    blocks.call: ["contender.give_back(lease)"],
-    Contender.give_back: ["if isinstance(answer, Lease):", "try:"],
+    blocks.call: ["give_back(database, lease)"],
+    blocks.give_back: ["if isinstance(answer, Lease):", "try:"],
 }
 
 
@@ -130,7 +129,7 @@ def test_ctrl_c_leaves_no_held_lock_that_is_renewed(by_hand: None, how: str) -> 
         bench = Bench()
         with suppress(KeyboardInterrupt):
             interrupt(lambda: block(bench), line, press)  # noqa: B023  # called at once
-        if bench.crons.locks.contender.keeper.leases():
+        if bench.crons.locks.database.keeper.leases():
             left.add(line)
     assert left <= {line_in(function, text) for function, texts in UNGUARDED.items() for text in texts}
 
@@ -302,7 +301,7 @@ def stop_in(act: Act, line: Line) -> bool:
     if not came:
         crons.stop()
     assert [error for error in raised if not isinstance(error, Stopping)] == [], line
-    assert (crons.engine.is_ticking, crons.locks.contender.keeper.leases()) == (False, []), line
+    assert (crons.engine.is_ticking, crons.locks.database.keeper.leases()) == (False, []), line
     assert crons.engine.runner.stopping, line
     return came
 

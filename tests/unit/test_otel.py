@@ -23,7 +23,8 @@ from firecron import FireCron, LockService, Run, distributed_cron
 from firecron.base import flag as forks
 from firecron.base.events import Events
 from firecron.errors import Unavailable
-from firecron.leaders.term import Election
+from firecron.leaders.candidate import Candidate
+from firecron.leaders.leader import Election
 from firecron.otel import instrument
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -223,12 +224,13 @@ def test_names_are_bounded(meters: Meters, monkeypatch: pytest.MonkeyPatch, worl
 def test_a_forked_child_measures_its_own(meters: Meters) -> None:
     """In a child the lock that a thread of the parent may have held is another, and no success is the child's."""
     with FireCron(good).testing("2026-11-18T08:59:00Z") as test:
-        others = set(forks.aware)
+        others = set(forks.begins)
         instrument(test.locks, meters.provider)
-        [measures] = set(forks.aware) - others
+        [begin] = set(forks.begins) - others
+        measures = getattr(begin(), "__self__")  # noqa: B009  # mypy knows no more than a callable
         test.run("good")
         assert lock_of(measures).acquire(timeout=1)
-        measures.after_fork()
+        forks.begin_child()
         assert "firecron.run.last_success s" not in meters.read()
         test.run("good")
         assert meters.read()["firecron.run.last_success s"]
@@ -256,9 +258,10 @@ class Racing:
     @staticmethod
     def make(lock: Watched) -> Racing:
         with FireCron(good).testing("2026-11-18T08:59:00Z") as test:
-            others, meters = set(forks.aware), Meters()
+            others, meters = set(forks.begins), Meters()
             instrument(test.locks, meters.provider)
-            [measures] = set(forks.aware) - others
+            [begin] = set(forks.begins) - others
+            measures = getattr(begin(), "__self__")  # noqa: B009  # mypy knows no more than a callable
             replace_lock(measures, lock)
             return Racing(test.locks.events, meters, type(measures))
 
@@ -327,7 +330,7 @@ def test_without_opentelemetry_it_says_what_to_install() -> None:
 def test_a_leader_is_a_gauge(world: World, one: Instance, meters: Meters) -> None:
     """It is 1 while this instance leads, and 0 after that; an election counts as an acquisition."""
     stop = instrument(one.crons, meters.provider)
-    candidate = one.live().locks.candidate(Election("price-feed", 15_000, 1_000))
+    candidate = Candidate(one.live().locks.database, Election("price-feed", 15_000, 1_000))
     tenure = candidate.stand()
     assert tenure is not None
     found = meters.read()

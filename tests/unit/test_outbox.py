@@ -12,6 +12,7 @@ from tests.unit.threads import PATIENCE, ended, named
 
 from firecron import FireCron, Run, distributed_cron, outbox
 from firecron.base.events import Event
+from firecron.base.flag import begin_child
 from firecron.outbox import NotTaken, Outbox, report_runs
 from firecron.testing import FakeClock, MemoryStore
 
@@ -26,7 +27,6 @@ class Slow:
         self.sent: list[str] = []
         self.taken: list[str] = []
         self.lost_ones: list[tuple[str, str]] = []
-        self.forks = 0
         self._answers = list(answers)
 
     def send(self, message: str) -> None:
@@ -43,9 +43,6 @@ class Slow:
 
     def close(self) -> None:
         self.is_closed.set()
-
-    def after_fork(self) -> None:
-        self.forks += 1
 
 
 @pytest.fixture
@@ -179,8 +176,7 @@ def test_a_forked_child_begins_anew(opened: list[Outbox[str]], monkeypatch: pyte
     with monkeypatch.context() as patched:
         starting(patched, lambda: None)  # the parent's thread is not there in a child
         made = with_messages(opened, courier, "a", "b")
-    made.after_fork()
-    assert courier.forks == 1
+    begin_child()
     made.add("of the child")
     made.flush()
     assert courier.sent == ["of the child"]

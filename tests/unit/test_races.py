@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,10 +20,10 @@ from tests.unit.scheduler.test_ticker import make_job
 from tests.unit.threads import PATIENCE, ended, named
 
 from firecron import FireCron, Run, distributed_cron
-from firecron.base.events import Event, Events
-from firecron.lock.lease import Keeper
+from firecron.base.events import Events
+from firecron.lock.keeper import Keeper
 from firecron.runs.body import Body
-from firecron.runs.execution import Performer
+from firecron.runs.runner import Runner
 from firecron.scheduler.ticker import Ticker
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
@@ -96,36 +95,6 @@ def looping(code: CodeType) -> CodeType:
     """What goes through the things in a function: its generator or, before Python 3.12, its list's own code."""
     loops = ("<genexpr>", "<listcomp>")
     return next((one for one in code.co_consts if isinstance(one, CodeType) and one.co_name in loops), code)
-
-
-def test_listeners_that_come_at_once_are_all_heard() -> None:
-    """Of two listeners that subscribe at the same time neither is lost."""
-
-    def make(lock: Watched) -> Events:
-        events = Events()
-        replace_lock(events, lock)
-        return events
-
-    heard: list[str] = []
-
-    def first(event: Event) -> None:
-        heard.append("first")
-
-    def second(event: Event) -> None:
-        heard.append("second")
-
-    def check(events: Events) -> None:
-        heard.clear()
-        events.emit("lock.lost", "job", logging.DEBUG, "")
-        assert sorted(heard) == ["first", "second"]
-
-    race(
-        make,
-        lambda events: events.subscribe(first),
-        lambda events: events.subscribe(second),
-        Events.subscribe.__code__,
-        check,
-    )
 
 
 def test_stops_that_come_at_once_are_one() -> None:
@@ -310,7 +279,7 @@ def test_runs_that_begin_and_end_at_once_are_counted() -> None:
         crons = FireCron(
             *jobs, store=MemoryStore(timing.now), timing=timing, settings=settings, enabled=True, has_threads=False
         )
-        replace_lock(crons.engine.runner.performer, lock)
+        replace_lock(crons.engine.runner, lock)
         return Made(crons, first_ended, seen)
 
     def first(made: Made) -> None:
@@ -323,7 +292,7 @@ def test_runs_that_begin_and_end_at_once_are_counted() -> None:
     def other(made: Made) -> None:
         made.crons.registry.trigger("b")
 
-    race(make, first, other, looping(code_of(Performer, "_end")), check)
+    race(make, first, other, looping(code_of(Runner, "_end")), check)
 
 
 @pytest.mark.parametrize("name", ["write", "_commit"])

@@ -129,8 +129,8 @@ class Events:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._listeners: tuple[Listener, ...] = ()
+        # Read and changed without a lock, because a forked child keeps it: each change is one step of a dict.
+        self._listeners: dict[object, Listener] = {}
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every event from now on. Return a function that ends this.
@@ -138,14 +138,9 @@ class Events:
         Args:
             listener: Called with each `Event`, on the thread that emits it.
         """
-        with self._lock:
-            self._listeners = (*self._listeners, listener)
-
-        def unsubscribe() -> None:
-            with self._lock:
-                self._listeners = tuple(other for other in self._listeners if other is not listener)
-
-        return unsubscribe
+        mark = object()
+        self._listeners[mark] = listener
+        return lambda: self._listeners.pop(mark, None) and None
 
     def are_heard(self, level: int) -> bool:
         """Return whether anybody hears events of this level. If not, what is costly to say need not be made."""
@@ -166,11 +161,10 @@ class Events:
         Fields whose value is None are left out. Secrets, which an exception may quote, are redacted in the message and
         fields.
         """
-        listeners = self._listeners
         if not self.are_heard(level):
             return
         event = Event(slug, name, level, redacted(message), _clean(fields))
-        for listener in listeners:
+        for listener in list(self._listeners.values()):
             try:
                 listener(event)
             except BaseException as raised:
@@ -179,10 +173,6 @@ class Events:
                     raise
                 _report(slug, raised)
         _log(event, error)
-
-    def after_fork(self) -> None:
-        """Replace the lock in a forked child: a thread that only the parent has may hold it."""
-        self._lock = threading.Lock()
 
 
 def _clean(fields: Mapping[str, Scalar | None]) -> dict[str, Scalar]:

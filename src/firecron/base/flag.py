@@ -1,6 +1,7 @@
 """A flag, which becomes true once and stays true; and what has to happen in a forked child.
 
-Sockets, threads and leases belong to the parent, and stay there: a thing that has some drops them in its `after_fork`.
+Sockets, threads and leases belong to the parent, and stay there. A thread that only the parent has may hold a lock. So
+what has any of these makes it in a method, which a forked child calls once more: this is the only guard against forks.
 
 The first line of a program loads this module, so it imports nothing that is slow to load (`threads` does).
 """
@@ -9,8 +10,8 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Protocol
-from weakref import WeakSet
+from collections.abc import Callable
+from weakref import WeakMethod
 
 
 class Flag(threading.Event):
@@ -43,23 +44,36 @@ class Flag(threading.Event):
 # --- forks
 
 
-class ForkAware(Protocol):
-    def after_fork(self) -> None:
-        """Drop what belongs to the parent. Called in the child, on its only thread."""
+begins: dict[WeakMethod[Callable[[], object]], None] = {}
 
 
-aware: WeakSet[ForkAware] = WeakSet()
+def in_each_process(begin: Callable[[], object]) -> None:
+    """Call this method now, and in each forked child for as long as its object lives.
+
+    It makes what belongs to one process: locks, and what is known of threads, sockets and leases. In the child it is
+    called on the only thread, which may be in the middle of any other method of the object: so the object stays, and
+    what a method goes on with there is free and empty.
+    """
+    begin()
+    in_each_child(begin)
 
 
-def tell_after_fork(thing: ForkAware) -> None:
-    """Call the thing's `after_fork` after every fork, for as long as the thing lives."""
-    aware.add(thing)
+def in_each_child(begin: Callable[[], object]) -> None:
+    """Call this method in each forked child for as long as its object lives, in the order in which they came here."""
+    begins[WeakMethod(begin, _forget)] = None
 
 
-def _after_fork() -> None:
-    for thing in list(aware):
-        thing.after_fork()
+def _forget(begin: WeakMethod[Callable[[], object]]) -> None:
+    begins.pop(begin, None)
+
+
+def begin_child() -> None:
+    """Begin anew in a forked child."""
+    for reference in list(begins):
+        begin = reference()
+        if begin is not None:
+            begin()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=begin_child)

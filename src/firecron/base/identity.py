@@ -16,7 +16,9 @@ import secrets
 import threading
 import uuid
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 # --- Cloud Run
@@ -96,11 +98,6 @@ def ask_metadata(path: str, environment: Mapping[str, str] = os.environ) -> str 
 _LENGTH = 12
 
 
-def new_holder() -> str:
-    """Return a random token for a holder, short enough for the console to show it whole."""
-    return secrets.token_urlsafe(12)
-
-
 def attempt_id(key: str, attempt: object) -> uuid.UUID:
     """Return the id of one attempt at a tick, for services that tell runs apart by ids of this form."""
     return uuid.uuid5(uuid.NAMESPACE_URL, f"{key}:{attempt}")
@@ -125,17 +122,19 @@ class Identity:
         else:
             self.known.set()
 
-    @property
+    @cached_property
     def instance(self) -> str:
         """The instance's name of 12 characters. The first caller may wait a second for it."""
         self.known.wait(_TIMEOUT)
         self.known.set()  # after one wait no caller waits again
         return self._instance
 
-    def after_fork(self) -> None:
-        """Keep the name that is known now: a forked child has no thread that asks."""
-        self.known = threading.Event()
-        self.known.set()
+    def settled(self) -> Identity:
+        """Return the same with the name that is known now, for a forked child: it has no thread that asks."""
+        child = copy(self)
+        child.known = threading.Event()
+        child.known.set()
+        return child
 
     def ask(self, environment: Mapping[str, str]) -> None:
         """Ask the metadata server. Its answer counts only if no caller has read another name before."""

@@ -6,20 +6,28 @@ at any line can remove its mark again.
 The threads are limited in number, and started when they are needed. They are daemon threads instead of an executor's.
 Python joins an executor's threads before it runs `atexit`, so a job that does not know of the shutdown would delay the
 end of the process without limit.
+
+A blocking call of a coroutine is made on another thread, so that the event loop goes on meanwhile (`off_loop`).
+`asyncio.to_thread` won't do: the executor of the loop has few threads, and the jobs that such a call is to stop may
+occupy all of them.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import threading
 from collections import deque
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Protocol, TypeAlias, TypeVar
 
 from firecron.base.clocks import Timing
+from firecron.base.flag import in_each_process
 
 logger = logging.getLogger("firecron")
+T = TypeVar("T")
 
 
 class Outstanding:
@@ -30,8 +38,11 @@ class Outstanding:
 
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
-        self.changed = threading.Condition()
         self.latest = math.inf
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
+        self.changed = threading.Condition()
         self._marks: set[object] = set()
 
     def __len__(self) -> int:
@@ -60,11 +71,6 @@ class Outstanding:
             self.latest = min(self.latest, until)
             self.changed.notify_all()
 
-    def after_fork(self) -> None:
-        """Drop all marks in a forked child: the work is the parent's."""
-        self.changed = threading.Condition()
-        self._marks = set()
-
 
 class Crew(Protocol):
     """Carries out the jobs' work."""
@@ -77,8 +83,6 @@ class Crew(Protocol):
 
     def dismiss(self) -> None: ...
 
-    def after_fork(self) -> None: ...
-
 
 class Workers:
     """At most `number` threads, which take the submitted work in order.
@@ -90,6 +94,9 @@ class Workers:
     def __init__(self, number: int, *, lingers: bool = True) -> None:
         self._number = number
         self._lingers = lingers
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
         self.changed = threading.Condition()
         self._work: deque[Callable[[], object]] = deque()
         self._threads: set[threading.Thread] = set()
@@ -142,13 +149,6 @@ class Workers:
             self._idle.clear()
             self.changed.notify_all()
 
-    def after_fork(self) -> None:
-        """Drop threads and work in a forked child: both are the parent's."""
-        self.changed = threading.Condition()
-        self._work.clear()
-        self._threads.clear()
-        self._idle.clear()
-
     def _run(self) -> None:
         while (work := self._next()) is not None:
             try:
@@ -170,3 +170,70 @@ class Workers:
                 return self._work.popleft()
             self._threads.discard(me)
             return None
+
+
+# --- off the event loop
+
+# How an awaitable ended: its result or its error, and the cancellation that came meanwhile, if one did.
+Ended: TypeAlias = tuple["asyncio.Task[T]", "asyncio.CancelledError | None"]
+
+# A function that makes a call on another thread.
+Submit: TypeAlias = Callable[[Callable[[], object]], object]
+
+
+def on_new_thread(call: Callable[[], object]) -> None:
+    """Make the call on a new thread. The end of the process waits for this thread."""
+    threading.Thread(target=call, name="firecron-call", daemon=False).start()
+
+
+async def off_loop(
+    call: Callable[[], T], submit: Submit = on_new_thread, *, unwanted: Callable[[T], object] | None = None
+) -> T:
+    """Make the call on another thread, by `submit`. Return what the call returns, or raise what it raises.
+
+    If the task is cancelled, a call that has begun goes on to its end, and a call that has not begun is never made. Its
+    result then goes to `unwanted` (if given), on a thread that `submit` provides.
+    """
+    future: Future[T] = Future()
+
+    def make_the_call() -> None:
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(call())
+            except BaseException as error:
+                future.set_exception(error)
+
+    def hand_on(ended: Future[T]) -> None:
+        if unwanted is not None and not ended.cancelled() and ended.exception() is None:
+            result = ended.result()
+            try:
+                submit(lambda: unwanted(result))
+            except RuntimeError:  # the threads were closed meanwhile, but a lease must still be released
+                on_new_thread(lambda: unwanted(result))
+
+    submit(make_the_call)
+    try:
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+        future.add_done_callback(hand_on)
+        raise
+
+
+async def in_thread(call: Callable[[], T]) -> T:
+    """Make somebody's blocking call on a thread of the loop's executor, in the context of this task."""
+    return await asyncio.to_thread(call)
+
+
+async def to_its_end(work: Coroutine[object, object, T]) -> Ended[T]:
+    """Let the work end even if this task is cancelled meanwhile. Return the work, and the cancellation.
+
+    The caller raises the cancellation once it has done with the work.
+    """
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as raised:
+            cancelled = raised
+    return task, cancelled

@@ -33,7 +33,7 @@ from firecron.cli.output import Exit, Failure
 from firecron.cron.schedule import DEFAULT_ZONE, Schedule
 from firecron.errors import ConfigurationError, Denied
 from firecron.jobs.decorator import Unclaimed, unclaimed
-from firecron.lock.trail import LONGEST_WHY
+from firecron.lock.fields import LONGEST_WHY
 from firecron.ops.findings import database_in_words
 from firecron.ops.operator import Operator
 from firecron.rtdb.target import find_target

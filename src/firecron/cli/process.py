@@ -2,7 +2,7 @@
 
     with Signals() as signals:
         command = Command(["pg_dump", "…"], signals, kill_after=margin / 2)
-        code = under_lock(locks, "backup", 60, command)
+        code = under_lock(database, "backup", 60, command)
 
 `under_lock` acquires a plain lock. `under_tick` claims a tick of a schedule with the same runner as any job, so the
 history, fences and `unfinished` are those of a job. The command finds its facts in its environment: FIRECRON_NAME, and
@@ -59,6 +59,7 @@ from firecron.base.instants import to_datetime, to_text
 from firecron.cron.schedule import meant_tick
 from firecron.errors import Cancelled, CommandFailed, Denied, LeaseLost, NotStarted, Stopping, Unavailable
 from firecron.jobs.run import Run
+from firecron.lock.blocks import Waiting, try_once
 from firecron.lock.refusal import Refusal, not_known
 from firecron.settings import FACTS
 
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
     from firecron.app import FireCron
     from firecron.base.instants import Duration
     from firecron.jobs.registry import Result
-    from firecron.lock.service import LockService
+    from firecron.lock.database import Database
 
     Handler: TypeAlias = signal.Handlers | int | Callable[[int, FrameType | None], object] | None
 
@@ -419,7 +420,7 @@ class Command:
 
 
 def under_lock(
-    locks: LockService,
+    database: Database,
     name: str,
     ttl: Duration,
     command: Command,
@@ -432,8 +433,8 @@ def under_lock(
     `wait` is how many seconds to keep trying. Raises the errors of `Command.run`, LeaseLost if the command succeeded
     but lost its lock, and Stopping if a signal arrived first.
     """
-    bid = locks.contender.bid(name, ttl, hold_at_least=hold_at_least, renews=True)
-    lease = _patiently(lambda: locks.contender.try_once(bid), locks, name, command.signals, wait)
+    bid = database.bid(name, ttl, hold_at_least=hold_at_least, renews=True)
+    lease = _patiently(lambda: try_once(database, bid), database, name, command.signals, wait)
     if isinstance(lease, Refusal):
         return lease
     try:
@@ -455,8 +456,8 @@ def under_tick(
     catalogue, whatever becomes of the tick. Raises NoTick if the tick is more than `grace` seconds ago, and Stopping if
     a signal arrived first.
     """
-    locks, signals = crons.locks, command.signals
-    moment = _patiently(lambda: _time(locks, name), locks, name, signals, wait)
+    database, signals = crons.database, command.signals
+    moment = _patiently(lambda: _time(database, name), database, name, signals, wait)
     if isinstance(moment, Refusal):
         return moment
     job = crons.registry.get(name)
@@ -464,7 +465,7 @@ def under_tick(
     tick, early = meant_tick(job.options.schedule, to_datetime(moment.server), grace)
     if not signals.pause(early):
         raise Stopping
-    return _patiently(lambda: _triggered(crons, name, tick), locks, name, signals, wait)
+    return _patiently(lambda: _triggered(crons, name, tick), database, name, signals, wait)
 
 
 def _triggered(crons: FireCron, name: str, tick: datetime) -> Result | Refusal:
@@ -472,9 +473,9 @@ def _triggered(crons: FireCron, name: str, tick: datetime) -> Result | Refusal:
     return result if result.refusal is None else result.refusal
 
 
-def _time(locks: LockService, name: str) -> Moment | Refusal:
+def _time(database: Database, name: str) -> Moment | Refusal:
     try:
-        return locks.clock.now(locks.deadline(locks.settings.acquire_timeout))
+        return database.clock.now(database.deadline(database.settings.acquire_timeout))
     except Unavailable as error:
         return not_known(name, "unavailable", error)
     except Denied as error:
@@ -482,7 +483,7 @@ def _time(locks: LockService, name: str) -> Moment | Refusal:
 
 
 def _patiently(
-    attempt: Callable[[], T | Refusal], locks: LockService, name: str, signals: Signals, wait: float
+    attempt: Callable[[], T | Refusal], database: Database, name: str, signals: Signals, wait: float
 ) -> T | Refusal:
     """Call `attempt` until a later try can't end otherwise, or until `wait` seconds are over; return its last answer.
 
@@ -491,7 +492,7 @@ def _patiently(
     """
     if not signals.pause(0):
         raise Stopping
-    with closing(locks.contender.waiting(name, wait, signals.wake)) as waiting:
+    with closing(Waiting(database, name, wait, signals.wake)) as waiting:
         waiting.start(0)
         answer = attempt()
         while waiting.goes_on(answer):

@@ -22,7 +22,7 @@ from rich.text import Text
 from firecron.base.clocks import heeding
 from firecron.cli.output import Output, code_of
 from firecron.errors import StoreError
-from firecron.lock.service import LockService
+from firecron.lock.database import Database
 from firecron.lock.waiting import Follow
 
 T = TypeVar("T")
@@ -162,8 +162,8 @@ _MOST = 10.0
 class Changes:
     """The changes of some nodes. A call returns when there is one, or when it is time for a look anyway."""
 
-    def __init__(self, locks: LockService, *paths: str) -> None:
-        self._locks = locks
+    def __init__(self, database: Database, *paths: str) -> None:
+        self._database = database
         self._changed = threading.Condition()
         self._follows = [Follow(path, self._wake) for path in paths]
         self._seen: list[object] = []
@@ -176,15 +176,15 @@ class Changes:
     def followed(self) -> Iterator[Changes]:
         try:
             for follow in self._follows:
-                self._locks.streams.add(follow)
+                self._database.streams.add(follow)
             yield self
         finally:
             for follow in self._follows:
-                self._locks.streams.discard(follow)
+                self._database.streams.discard(follow)
 
     def __call__(self, seconds: float) -> None:
         """Wait for the next change, or for `seconds` if changes are not reported."""
-        if not self._locks.streams.can_tell:
+        if not self._database.streams.can_tell:
             time.sleep(seconds)
             return
         started = time.monotonic()

@@ -39,7 +39,6 @@ from typing import (
 )
 
 from firecron.base.instants import DAY, Duration, milliseconds
-from firecron.base.names import check_name
 from firecron.cron.schedule import DEFAULT_ZONE
 from firecron.errors import ConfigurationError
 from firecron.jobs.options import (
@@ -56,6 +55,7 @@ from firecron.jobs.options import (
     check_word,
     doubts_of,
 )
+from firecron.store import check_name
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Literal, Protocol, TypeAlias
 
 from firecron.base.events import Events, Slug
+from firecron.base.flag import in_each_process
 from firecron.cron.schedule import shortest_interval
 from firecron.errors import ConfigurationError, UnknownJob
 from firecron.jobs.decorator import declared, where_of
@@ -96,9 +97,12 @@ class Registry:
         self._given = checked(given)
         self._roles = roles
         self._control = control
-        self._lock = threading.Lock()
         self._jobs: dict[str, Job] = {}
         self._paused: set[str] = set()
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
+        self._lock = threading.Lock()
 
     def jobs(self) -> list[Job]:
         """Return all jobs, in the order in which they were found."""
@@ -287,10 +291,6 @@ class Registry:
     def served(self, job: Job) -> None:
         """Note that a trigger from outside has run the job: no instance may tick for it."""
         self._control.served(job)
-
-    def after_fork(self) -> None:
-        """Replace the lock in a forked child: a thread that only the parent has may hold it."""
-        self._lock = threading.Lock()
 
     def runs_here(self, job: Job) -> bool:
         """Return whether this instance has the role that the job needs."""

@@ -34,24 +34,24 @@ What may interleave, and what becomes of it:
 from __future__ import annotations
 
 import logging
-import random
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from firecron.base.clocks import Moment, Timing
-from firecron.base.events import Events, Slug
-from firecron.base.flag import tell_after_fork
+from firecron.base.clocks import Moment
+from firecron.base.events import Slug
+from firecron.base.flag import in_each_process
 from firecron.base.instants import to_datetime
-from firecron.base.server_clock import ServerClock
 from firecron.base.texts import described
 from firecron.errors import Cancelled, Stopping, Unavailable
 from firecron.leaders.following import LOOK, Following, Standing
-from firecron.leaders.term import Election, Term
-from firecron.lock.contender import Contender
+from firecron.leaders.leader import Election, Term
+from firecron.lock.blocks import give_back, keep
+from firecron.lock.database import Database
 from firecron.lock.fields import LEADER, pause_in
-from firecron.lock.lease import Alarm, Lease
+from firecron.lock.keeper import Alarm
+from firecron.lock.lease import Lease
 from firecron.lock.protocol import Bid
 from firecron.lock.record import Current, LockRecord
 from firecron.lock.refusal import Refusal, not_known
@@ -126,32 +126,21 @@ class Candidate:
 
     def __init__(
         self,
-        contender: Contender,
-        clock: ServerClock,
-        timing: Timing,
-        events: Events,
+        database: Database,
         election: Election,
         on_change: Callable[[Tenure], object] | None = None,
-        chance: Callable[[], float] = random.random,
         *,
         has_ticker: bool = False,
     ) -> None:
         self.election = election
         self._has_ticker = has_ticker
-        self._contender = contender
-        self._clock = clock
-        self._timing = timing
-        self._events = events
+        self._database = database
         self._on_change = on_change
-        self._chance = chance
-        self._changed = threading.Condition()
-        self._bid: Bid | None = None
         self._tenure: Tenure | None = None
-        self._due = timing.mono()
-        self.standing = Standing(election.name, election.ttl + contender.margin)
+        self._due = database.timing.mono()
+        self.standing = Standing(election.name, election.ttl + database.margin)
         self.wake: Callable[[], object] = lambda: None  # called, by any thread, when `pause` may have become shorter
-        self._path = contender.path(election.name)
-        self._following: Following | None = None
+        self._path = database.paths.lock(election.name)
         self._ear = Follow(self._path, self._hear)
         self._asked = 0.0
         self._heard: Heard | None = None
@@ -162,7 +151,16 @@ class Candidate:
         self._said: object = None
         # Why the last try was in vain; None after an election.
         self.refusal: Refusal | None = None
-        tell_after_fork(self)
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
+        """Begin without a tenure. In a forked child it is the parent's."""
+        self._changed = threading.Condition()
+        self._bid: Bid | None = None
+        self._following: Following | None = None
+        if self._tenure is not None:
+            self._tenure.has_ended = True
+            self._tenure = None
 
     @property
     def tenure(self) -> Tenure | None:
@@ -173,17 +171,17 @@ class Candidate:
     def is_mine(self) -> bool:
         """Whether this candidate leads now. This is arithmetic on the lease, and asks nobody."""
         tenure = self._tenure
-        return tenure is not None and tenure.lease.is_held() and self._timing.mono() < tenure.lease.ends
+        return tenure is not None and tenure.lease.is_held() and self._database.timing.mono() < tenure.lease.ends
 
     def pause(self) -> float | None:
         """Return the seconds until the next try; 0: now. None: it stands no more."""
         with self._changed:
             if self._is_over:
                 return None
-            now = self._timing.mono()
+            now = self._database.timing.mono()
             left = self._due - now
             if self._following is not None:
-                ear, moment = self._ear, self._clock.peek()
+                ear, moment = self._ear, self._database.clock.peek()
                 due = self._following.due(ear.believed(), moment, now, is_node=ear.path == self._path)
                 left = min(max(left, due - now), LOOK * 1000, ear.doubted_in())
             # A millisecond at least: a wait for what is left of a float's rounding would never end.
@@ -194,18 +192,18 @@ class Candidate:
         self.listen()
         with self._changed:
             if left := self.pause():  # what was heard since the caller asked has woken nobody
-                self._timing.wait(self._changed, min(seconds, left))
+                self._database.timing.wait(self._changed, min(seconds, left))
 
     def listen(self) -> None:
         """Follow the part of the node that this candidate should hear of while it waits."""
-        streams, following = self._contender.streams, self._following
+        streams, following = self._database.streams, self._following
         if following is None:
             return
-        path = self._path if following.needs_node(self._clock.peek()) else f"{self._path}/releasedAt"
+        path = self._path if following.needs_node(self._database.clock.peek()) else f"{self._path}/releasedAt"
         if self._ear.path != path:
             streams.discard(self._ear)
             self._ear = Follow(path, self._hear)
-            following.turns(self._timing.mono())
+            following.turns(self._database.timing.mono())
         streams.add(self._ear)
         if self._is_over:
             streams.discard(self._ear)  # stopped meanwhile
@@ -214,25 +212,25 @@ class Candidate:
         """Try once to be elected. Return the tenure; None if another leads, nobody knows, or this was stopped."""
         assert self._tenure is None, f"the body of an old term of {self.election.name} has not ended"
         bid = self._bid = self._bid or self._make_bid()
-        self._asked, self._heard = self._timing.mono(), self._ear.heard
-        held = self._contender.attempt(bid)
+        self._asked, self._heard = self._database.timing.mono(), self._ear.heard
+        held = self._database.attempt(bid)
         if isinstance(held, Refusal):
             self._follow(held)
             return None
         lease: Lease | None = None
         try:
-            lease = self._contender.lease(bid, held)
+            lease = keep(self._database, bid, held)
             tenure = self._begin(lease, held.term.reading, held.replaced)
         except Unavailable as error:
             self._follow(not_known(bid.name, "unavailable", error))
             return None
         except BaseException:
             self._tenure = None
-            self._contender.give_back(lease)
+            give_back(self._database, lease)
             raise
         if tenure is None:
-            self._contender.give_back(lease)
-            self._contender.keeper.rest()  # as in `end`: the try may have outlived the stop
+            give_back(self._database, lease)
+            self._database.keeper.rest()  # as in `end`: the try may have outlived the stop
             return None
         try:
             message = f'"{bid.name}" is led by this instance now (fence {tenure.term.fence})'
@@ -259,15 +257,15 @@ class Candidate:
         finally:
             for kept in (tenure.lease, tenure.alarm):
                 if kept is not None:
-                    self._contender.keeper.forget(kept)
+                    self._database.keeper.forget(kept)
             with self._changed:
                 self._tenure = None
-                self._due = self._timing.mono() + self.election.pause
+                self._due = self._database.timing.mono() + self.election.pause
                 self._changed.notify_all()
                 is_over = self._is_over
             if is_over:
                 # An alarm of this term may have begun the keeper's thread after the stop that has ended it.
-                self._contender.keeper.rest()
+                self._database.keeper.rest()
         self._plan(tenure, ended)
         return ended
 
@@ -295,7 +293,7 @@ class Candidate:
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
-        self._contender.streams.discard(self._ear)
+        self._database.streams.discard(self._ear)
         self.tell(why)
 
     def open(self) -> None:
@@ -304,14 +302,6 @@ class Candidate:
             self._is_over, self._following = False, None
             self._changed.notify_all()
 
-    def after_fork(self) -> None:
-        """Forget the tenure in a forked child: it is the parent's."""
-        self._changed = threading.Condition()
-        self._bid = self._following = None
-        if self._tenure is not None:
-            self._tenure.has_ended = True
-            self._tenure = None
-
     def _hear(self) -> None:
         with self._changed:
             self._changed.notify_all()
@@ -319,7 +309,7 @@ class Candidate:
 
     def _make_bid(self) -> Bid:
         election = self.election
-        return self._contender.bid(
+        return self._database.bid(
             election.name,
             election.ttl / 1000,
             fenced=True,
@@ -338,7 +328,7 @@ class Candidate:
                 return None
             self._tenure = Tenure(term, lease, started, replaced)
             self._following = None
-        self._contender.streams.discard(self._ear)
+        self._database.streams.discard(self._ear)
         return self._tenure
 
     def _follow(self, refusal: Refusal) -> None:
@@ -346,20 +336,20 @@ class Candidate:
         self.refusal = refusal
         with self._changed:
             if self._following is None:
-                self._following = Following(self._contender.margin, self.standing, self._chance)
+                self._following = Following(self._database.margin, self.standing, self._database.chance)
             self._following.refused(refusal, self._heard, self._asked)
         # Before RTDB's time is known the ticker, which runs beside an office's candidate, logs the cause.
-        is_told = self._has_ticker and refusal.error is not None and self._clock.peek() is None
+        is_told = self._has_ticker and refusal.error is not None and self._database.clock.peek() is None
         said = refusal.reason, refusal.holder, is_told
         if said != self._said:
             self._said = said
-            self._contender.tell(refusal, quietly=is_told)
+            self._database.tell(refusal, quietly=is_told)
 
     def _released(self, tenure: Tenure, error: BaseException | None) -> Ended:
         lease = tenure.lease
         outcome: TermOutcome = "lost" if lease.lost else outcome_of(error, tenure.told)
         lease.release(outcome=outcome)
-        took = round(self._timing.mono() - tenure.started.mono)
+        took = round(self._database.timing.mono() - tenure.started.mono)
         return Ended("lost" if lease.was_lost else outcome, took, error)
 
     def _plan(self, tenure: Tenure, ended: Ended) -> None:
@@ -373,7 +363,7 @@ class Candidate:
         if ended.outcome == "failed":
             self._failures += 1
             self._back_off(self._failures + self._returns)
-            left = max(0.0, self._due - self._timing.mono()) / 1000
+            left = max(0.0, self._due - self._database.timing.mono()) / 1000
             message = (
                 f'"{name}" failed as the leader, and stands again in {left:.1f} s at the earliest: '
                 f"{described(ended.error)}"
@@ -398,24 +388,24 @@ class Candidate:
 
     def _back_off(self, times: int) -> float:
         """Stay away after so many short terms in a row, and return for how long (in milliseconds)."""
-        pause = 1000 * pause_after(times, self._chance()) if times else 0.0
+        pause = 1000 * pause_after(times, self._database.chance()) if times else 0.0
         self.stay_away(pause)
         return pause
 
     def stay_away(self, milliseconds: float) -> None:
         """Don't stand for so long, or for longer if that is planned already."""
         with self._changed:
-            self._due = max(self._due, self._timing.mono() + milliseconds)
+            self._due = max(self._due, self._database.timing.mono() + milliseconds)
 
     def _lost(self, tenure: Tenure) -> None:
         """Say that the term is lost. If its body goes on for a whole ttl, that is said, too."""
-        took = round(self._timing.mono() - tenure.started.mono)
+        took = round(self._database.timing.mono() - tenure.started.mono)
         message = f'"{self.election.name}" is led by this instance no more: its lease was lost'
         self._emit("leader.lost", logging.ERROR, message, tenure, took=took)
         if not tenure.has_ended:
-            ends = self._timing.mono() + self.election.ttl
+            ends = self._database.timing.mono() + self.election.ttl
             tenure.alarm = Alarm(self.election.name, ends, lambda: self._say_it_lingers(tenure))
-            self._contender.keeper.keep(tenure.alarm, renews=False)
+            self._database.keeper.keep(tenure.alarm, renews=False)
         self._tell_change(tenure)
 
     def _say_it_lingers(self, tenure: Tenure) -> None:
@@ -427,7 +417,7 @@ class Candidate:
             self._emit("leader.lingers", logging.WARNING, message, tenure)
 
     def _look_for_pause(self, record: LockRecord) -> None:
-        pause, now = pause_in(record.kept), self._clock.peek()
+        pause, now = pause_in(record.kept), self._database.clock.peek()
         if pause is not None and (now is None or pause.holds(now.server)):
             self.tell(f"it is {pause}")
 
@@ -444,4 +434,4 @@ class Candidate:
         error: BaseException | None = None,
         **fields: int | str,
     ) -> None:
-        self._events.emit(slug, self.election.name, level, message, error, fence=tenure.term.fence, **fields)
+        self._database.events.emit(slug, self.election.name, level, message, error, fence=tenure.term.fence, **fields)

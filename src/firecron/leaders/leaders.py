@@ -27,25 +27,23 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
-from firecron.base.clocks import Timing
+from firecron.base.flag import in_each_process
 from firecron.base.instants import Duration, milliseconds, to_datetime, whole
 from firecron.base.texts import described
 from firecron.base.threads import Crew, Outstanding
 from firecron.errors import Stopping, UnknownJob
 from firecron.jobs.job import nothing
-from firecron.leaders.candidate import Ended, Tenure
+from firecron.leaders.candidate import Candidate, Ended, Tenure
 from firecron.leaders.following import Nobody, Ranks
-from firecron.leaders.leader import Leader, Surroundings
-from firecron.leaders.term import Term
+from firecron.leaders.leader import Leader, Surroundings, Term
+from firecron.lock.database import Database
 from firecron.lock.fields import LEADER
-from firecron.lock.lease import Alarm
+from firecron.lock.keeper import Alarm
 from firecron.lock.record import LockRecord, parse
 from firecron.lock.refusal import NotAcquired
-from firecron.lock.service import LockService
 from firecron.runs.body import CANCEL_AHEAD, Body, Loop
 from firecron.runs.entry import Entry, abandoned_term, term_key
 from firecron.runs.history import History
-from firecron.settings import Settings
 
 # Milliseconds to stay away after a defect of firecron, so that it does not fill the log.
 _AFTER_A_DEFECT = 30_000
@@ -57,8 +55,7 @@ Loops: TypeAlias = Callable[[], "Loop | None"]
 class Staff:
     """What all offices of an instance share. The `scribe` writes the entries of leaders that died."""
 
-    locks: LockService
-    timing: Timing
+    database: Database
     history: History
     scribe: Crew
     outstanding: Outstanding
@@ -71,12 +68,15 @@ class Office:
     def __init__(self, leader: Leader, staff: Staff) -> None:
         self.leader = leader
         self._staff = staff
-        self._keeper = staff.locks.contender.keeper
-        self.candidate = staff.locks.candidate(leader.options.election, self._on_change, has_ticker=True)
+        self._database = staff.database
+        self.candidate = Candidate(staff.database, leader.options.election, self._on_change, has_ticker=True)
+        self._alarm: Alarm | None = None
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._body: Body[Term] | None = None
-        self._alarm: Alarm | None = None
 
     def open(self) -> None:
         """Stand from now on. If the body of an old term still runs, its thread goes on once it has ended."""
@@ -101,17 +101,11 @@ class Office:
         """Renew the term of a body that has not ended no more: it is released when the body ends, or it expires."""
         tenure = self.candidate.tenure
         if tenure is not None and not tenure.has_ended:
-            self._keeper.forget(tenure.lease)
+            self._database.keeper.forget(tenure.lease)
             message = f'"{self.leader.name}" still leads as the instance stops; its node stays held until it expires'
-            self._staff.locks.events.emit(
+            self._database.events.emit(
                 "leader.lingers", self.leader.name, logging.WARNING, message, fence=tenure.term.fence
             )
-
-    def after_fork(self) -> None:
-        """Forget the thread and the body in a forked child: they are the parent's."""
-        self._lock = threading.Lock()
-        self._thread = None
-        self._body = None
 
     def elect(self) -> Term:
         """For a rehearsal: stand once, and call the body on a thread. Return the term, or raise NotAcquired."""
@@ -157,7 +151,7 @@ class Office:
                 # A defect: errors of the body are caught where it is called. This thread must go on.
                 self.candidate.stay_away(_AFTER_A_DEFECT)
                 message = f'The thread of the leader "{self.leader.name}" failed, and goes on: {described(error)}'
-                self._staff.locks.events.emit("worker.failed", self.leader.name, logging.ERROR, message, error)
+                self._database.events.emit("worker.failed", self.leader.name, logging.ERROR, message, error)
 
     def _stand(self) -> None:
         """Stand once, and serve the term. A stop waits for the try: what it brings after the stop is given back."""
@@ -182,7 +176,7 @@ class Office:
 
     def _call(self, tenure: Tenure) -> BaseException | None:
         """Call the function, and return what it raised. What the end of its term has cancelled counts as Stopping."""
-        body = Body(self.leader, tenure.term, self._staff.loop(), self._staff.timing, self._tell_blocked)
+        body = Body(self.leader, tenure.term, self._staff.loop(), self._database.timing, self._tell_blocked)
         self._body = body
         try:
             if tenure.lease.lost:
@@ -193,7 +187,7 @@ class Office:
         finally:
             self._body = None
             if self._alarm is not None:
-                self._keeper.forget(self._alarm)
+                self._database.keeper.forget(self._alarm)
         return Stopping() if ending.outcome in ("interrupted", "cancelled") else ending.error
 
     def _on_change(self, tenure: Tenure) -> None:
@@ -206,9 +200,9 @@ class Office:
     def _cancel_later(self, tenure: Tenure) -> None:
         body = self._body
         if body is not None:
-            ahead = max(0.0, self._staff.locks.settings.shutdown_grace - CANCEL_AHEAD)
-            self._alarm = Alarm(self.leader.name, self._staff.timing.mono() + ahead * 1000, body.cancel)
-            self._keeper.keep(self._alarm, renews=False)
+            ahead = max(0.0, self._database.settings.shutdown_grace - CANCEL_AHEAD)
+            self._alarm = Alarm(self.leader.name, self._database.timing.mono() + ahead * 1000, body.cancel)
+            self._database.keeper.keep(self._alarm, renews=False)
 
     def _tell_blocked(self, blocked: int) -> None:
         message = (
@@ -216,9 +210,7 @@ class Office:
             "declare the leader with def (it then has a thread), or await asyncio.to_thread(...) where it blocks"
         )
         key = "" if self.candidate.tenure is None else str(self.candidate.tenure.term.fence)
-        self._staff.locks.events.emit(
-            "loop.blocked", self.leader.name, logging.WARNING, message, key=key, blocked=blocked
-        )
+        self._database.events.emit("loop.blocked", self.leader.name, logging.WARNING, message, key=key, blocked=blocked)
 
     def _note_the_dead(self, tenure: Tenure) -> None:
         """Have the entry of the term before this one written if its leader died: it has not released its node."""
@@ -227,7 +219,7 @@ class Office:
             return
         if before.fence is None or before.acquiredAt is None:
             return
-        identity = self._staff.locks.identity
+        identity = self._database.identity
         entry = abandoned_term(
             whole(before.acquiredAt),
             whole(before.fence),
@@ -242,7 +234,7 @@ class Office:
             # No thread can be started: the term begins nevertheless.
             self._staff.outstanding.remove(mark)
             message = f'The history of "{self.leader.name}" may lack the entry {entry.key}: {error}'
-            self._staff.locks.events.emit(
+            self._database.events.emit(
                 "history.failed", self.leader.name, logging.WARNING, message, key=entry.key, why=str(error)
             )
 
@@ -253,7 +245,7 @@ class Office:
             self._staff.outstanding.remove(mark)
 
     def _entry(self, tenure: Tenure, ended: Ended) -> Entry:
-        started, identity = tenure.started.server, self._staff.locks.identity
+        started, identity = tenure.started.server, self._database.identity
         return Entry(
             term_key(started, tenure.term.fence),
             ended.outcome,
@@ -274,18 +266,22 @@ LEADER_LINE = "leader"
 class Leaders:
     """The leaders of this process, by name, in the order in which they were found."""
 
-    def __init__(self, settings: Settings, staff: Staff, around: Surroundings) -> None:
-        self._settings = settings
+    def __init__(self, staff: Staff, around: Surroundings) -> None:
+        self._settings = staff.database.settings
         self._staff = staff
         self._around = around
         self._offices: dict[str, Office] = {}
-        # Between `start` and `stop`; and the leaders that the program has paused here. Both are changed under the lock,
-        # which a signal handler that stops may take once more.
-        self._lock = threading.RLock()
-        self._is_standing = False
+        # The leaders that the program has paused here.
         self._paused: set[str] = set()
         # Set by the engine before leaders are added: the waves, which know the tickets.
         self.ranks: Ranks = Nobody()
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
+        # A signal handler that stops may take the lock once more. What it guards: who is paused, and whether this
+        # instance stands, from `start` to `stop`.
+        self._lock = threading.RLock()
+        self._is_standing = False
 
     def add(self, leader: Leader) -> None:
         """Add a leader before the start. Its function is called in the application's context."""
@@ -362,13 +358,6 @@ class Leaders:
         for office in self._offices.values():
             office.leave_behind()
 
-    def after_fork(self) -> None:
-        """Forget threads and bodies in a forked child: they are the parent's."""
-        self._lock = threading.RLock()
-        self._is_standing = False
-        for office in self._offices.values():
-            office.after_fork()
-
 
 @dataclass(frozen=True, slots=True)
 class Holder:
@@ -392,9 +381,9 @@ class Holder:
 class Leadership:
     """One leader, as this instance sees it: `crons.leadership(name)` returns it."""
 
-    def __init__(self, office: Office, locks: LockService) -> None:
+    def __init__(self, office: Office, database: Database) -> None:
         self._office = office
-        self._locks = locks
+        self._database = database
 
     @property
     def name(self) -> str:
@@ -414,10 +403,11 @@ class Leadership:
 
         Raise StoreError if the database can't be reached or refuses, and Malformed if the node can't be read.
         """
-        node = self._locks.read(self.name)
-        now = self._locks.clock.now(self._locks.deadline(self._locks.settings.request_timeout)).server
+        database = self._database
+        node = database.node(database.paths.lock(self.name))
+        now = database.clock.now(database.deadline()).server
         record = parse(node, now)
-        if not isinstance(record, LockRecord) or not record.is_live(now, self._locks.settings.margin_ms):
+        if not isinstance(record, LockRecord) or not record.is_live(now, database.margin):
             return None
         return Holder(
             record.instanceId,

@@ -22,8 +22,8 @@ from typing import Self
 
 from firecron.errors import Stopping
 from firecron.leaders.candidate import Candidate, Tenure
-from firecron.leaders.term import Term, leading
-from firecron.lock.contender import Contender
+from firecron.leaders.leader import Term, leading
+from firecron.lock.database import Database
 
 _LEFT = "its block was left"
 
@@ -31,8 +31,8 @@ _LEFT = "its block was left"
 class Terms:
     """The terms of one leader, for one loop. `LockService.lead` makes it; its block can be entered once."""
 
-    def __init__(self, contender: Contender, candidate: Candidate) -> None:
-        self._contender = contender
+    def __init__(self, database: Database, candidate: Candidate) -> None:
+        self._database = database
         self._candidate = candidate
         self._name = candidate.election.name
         self._unused = threading.Lock()
@@ -101,7 +101,7 @@ class Terms:
                         await self._woken.wait()
                 self._woken.clear()
                 continue
-            tenure = await self._contender.off_loop("acquire", self._candidate.stand, unwanted=self._give_back)
+            tenure = await self._database.off_loop("acquire", self._candidate.stand, unwanted=self._give_back)
             if tenure is not None:
                 return self._begin(tenure)
         raise StopAsyncIteration
@@ -133,7 +133,7 @@ class Terms:
     async def _finish_async(self, error: BaseException | None) -> None:
         tenure = self._leave()
         if tenure is not None:
-            release = self._contender.off_loop("release", lambda: self._candidate.end(tenure, error))
+            release = self._database.off_loop("release", lambda: self._candidate.end(tenure, error))
             await asyncio.shield(release)
 
     def _leave(self) -> Tenure | None:

@@ -1,6 +1,16 @@
-"""Work under a lock: the block of `hold`, and the function that `with_lock` calls.
+"""Work under a lock: the tries for it, the block of `hold`, and the function that `with_lock` calls.
 
-Neither runs without its lock. The lock is renewed while the work runs, and released when the work ends, also by an
+    with closing(Waiting(database, name, wait)) as waiting:
+        answer = ...  # one try, for `waiting.start()` seconds at most
+        while waiting.goes_on(answer):
+            waiting.pause()
+            answer = ...
+
+The loop is the same on a thread, on an event loop, and where a signal ends the pause. `try_once` makes one try and, if
+it takes the lock, makes the lease and hands it to the keeper. `acquire` and `acquire_async` try until the wait is over,
+and emit the answer. A run claims its tick by `Database.attempt`, and makes its lease when the run begins.
+
+No work runs without its lock. The lock is renewed while the work runs, and released when the work ends, also by an
 exception.
 """
 
@@ -9,14 +19,230 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from inspect import isasyncgen, isasyncgenfunction, isawaitable, iscoroutine, isgenerator, isgeneratorfunction
+from math import inf
 from types import TracebackType
 
-from firecron.errors import LeaseLost
-from firecron.lock.contender import Contender
+from firecron.errors import LeaseLost, Unavailable
+from firecron.lock.database import Database
 from firecron.lock.lease import Lease
-from firecron.lock.protocol import Bid
-from firecron.lock.refusal import NotAcquired, Refusal
+from firecron.lock.protocol import Bid, Held
+from firecron.lock.refusal import NotAcquired, Refusal, not_known
+from firecron.lock.waiting import Follow, Heard, Hearing
+
+# --- the tries of a waiter
+
+
+class Waiting:
+    """The tries of one waiter for the lock of this name. The last try comes when `wait` seconds are over.
+
+    Without a wait there is one try. `wake` is called on another thread when `seconds` may have become less; without
+    one of the caller's own, it ends `pause`.
+    """
+
+    def __init__(self, database: Database, name: str, wait: float, wake: Callable[[], object] | None = None) -> None:
+        self._database = database
+        self._deadline = database.deadline(wait)
+        self._has_none = wait <= 0
+        self._hearing = Hearing(database.margin, database.chance)
+        self._changed = threading.Condition()
+        # Made before it is added, so that it can be discarded at any moment.
+        self._follow = Follow(database.paths.lock(name), wake or self._wake)
+        self._heard: Heard | None = None
+        self._asked = 0.0
+
+    def start(self, least: float) -> float:
+        """Begin a try. Return how many seconds it may take: the rest of the wait, but not less than `least`."""
+        self._heard, self._asked = self._follow.heard, self._database.timing.mono()
+        return inf if self._has_none else max(self._deadline.remaining(), least)
+
+    def goes_on(self, answer: object) -> bool:
+        """Take the answer of a try. Return whether there is another try, after a pause."""
+        if not isinstance(answer, Refusal) or not may_change(answer) or self._deadline.remaining() <= 0:
+            return False
+        self._hearing.refused(answer, self._heard, self._asked)
+        if answer.reason == "held":
+            self._database.streams.add(self._follow)
+        return True
+
+    @property
+    def can_hear(self) -> bool:
+        """Whether a pause can become shorter while it lasts."""
+        return self._database.streams.can_tell
+
+    @property
+    def hears(self) -> bool:
+        """Whether changes of the lock's node are heard now."""
+        return self._follow.heard is not None
+
+    def seconds(self) -> float:
+        """Return the seconds until the next try, by what is heard now."""
+        due = self._hearing.seconds(self._follow.heard, self._database.clock.peek(), self._database.timing.mono())
+        return min(due, self._deadline.remaining())
+
+    def pause(self) -> None:
+        """Wait until the next try."""
+        if not self.can_hear:
+            self._database.timing.sleep(self.seconds())
+            return
+        with self._changed:
+            while (seconds := self.seconds()) > 0:
+                self._database.timing.wait(self._changed, seconds)
+
+    def close(self) -> None:
+        """Follow the lock no more."""
+        self._database.streams.discard(self._follow)
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+
+class Waking:
+    """Ends the pauses of a task, from any thread. Made on the task's loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._is_woken = asyncio.Event()
+
+    def wake(self) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and the task with it
+            self._loop.call_soon_threadsafe(self._is_woken.set)
+
+    async def pause(self, waiting: Waiting) -> None:
+        """Wait until the next try, without blocking the loop."""
+        if not waiting.can_hear:
+            await asyncio.sleep(waiting.seconds())
+            return
+        while (seconds := waiting.seconds()) > 0:
+            # Not `wait_for`: in Python 3.11 it loses a cancellation that comes together with what it waits for.
+            with suppress(TimeoutError):  # the pause is over
+                async with asyncio.timeout(seconds):
+                    await self._is_woken.wait()
+            self._is_woken.clear()
+
+
+def may_change(answer: object) -> bool:
+    """Return whether a later try may have another answer: a lock becomes free, or a database becomes reachable."""
+    return isinstance(answer, Refusal) and answer.reason in ("held", "unavailable")
+
+
+# --- one try, and all of them
+
+
+def try_once(database: Database, bid: Bid, within: float = inf) -> Lease | Refusal:
+    """Try once, for `within` seconds at most, without an event.
+
+    Return the lease, which the keeper keeps from now on, or the refusal.
+    """
+    answer = database.attempt(bid, within)
+    if isinstance(answer, Refusal):
+        return answer
+    try:
+        return keep(database, bid, answer)
+    except Unavailable as error:
+        return not_known(bid.name, "unavailable", error)
+
+
+def keep(database: Database, bid: Bid, held: Held) -> Lease:
+    """Make the lease of an acquired lock, and give it to the keeper.
+
+    If the keeper can't take it, the lock is released, and this raises Unavailable.
+    """
+    lease = Lease(database, bid, held)
+    try:
+        limit = None if bid.max_runtime is None else held.term.reading.mono + bid.max_runtime
+        database.keeper.keep(lease, renews=bid.request.renews, limit=limit)
+        return lease
+    except BaseException:
+        # This includes Ctrl-C and exceptions of a signal handler: the caller gets no lease, so it is released here.
+        lease.release()
+        raise
+
+
+def acquire(database: Database, bid: Bid, wait: float) -> Lease | Refusal:
+    """Try until the answer is final or `wait` seconds are over. Emit the answer and return it."""
+    waiting: Waiting | None = None
+    answer: Lease | Refusal | None = None
+    timeout = database.settings.request_timeout
+    try:
+        try:
+            if wait <= 0:
+                answer = try_once(database, bid)
+            else:
+                waiting = Waiting(database, bid.name, wait)
+                answer = try_once(database, bid, waiting.start(timeout))
+                while waiting.goes_on(answer):
+                    waiting.pause()
+                    answer = try_once(database, bid, waiting.start(timeout))
+        finally:
+            if waiting is not None:
+                waiting.close()
+        tell(database, answer)
+        return answer
+    except BaseException:
+        # Ctrl-C may come at any line, and a listener may raise. The caller then has no lease, so nothing may renew it.
+        give_back(database, answer)
+        raise
+
+
+async def acquire_async(database: Database, bid: Bid, wait: float) -> Lease | Refusal:
+    """Do the same as `acquire` without blocking the event loop.
+
+    If the task is cancelled, a lease that is acquired later is released.
+    """
+    waking = Waking()
+    waiting = Waiting(database, bid.name, wait, waking.wake)
+    try:
+        answer = await _try_async(database, bid, waiting)
+        while waiting.goes_on(answer):
+            await waking.pause(waiting)
+            answer = await _try_async(database, bid, waiting)
+    finally:
+        waiting.close()
+    try:
+        tell(database, answer)
+    except BaseException:
+        give_back(database, answer)
+        raise
+    return answer
+
+
+async def _try_async(database: Database, bid: Bid, waiting: Waiting) -> Lease | Refusal:
+    # The wait for a free thread counts against the deadline.
+    settings = database.settings
+    deadline = database.deadline(min(waiting.start(settings.request_timeout), settings.acquire_timeout))
+    attempt = lambda: try_once(database, bid, deadline.remaining())  # noqa: E731
+    return await database.off_loop("acquire", attempt, unwanted=lambda answer: give_back(database, answer))
+
+
+def tell(database: Database, answer: Lease | Refusal) -> None:
+    """Emit the event of the answer to a bid."""
+    if isinstance(answer, Lease):
+        answer.tell_acquired()
+    else:
+        database.tell(answer)
+
+
+def give_back(database: Database, answer: object) -> None:
+    """Release the answer if it is a lease.
+
+    If the release is interrupted, the lock is not renewed any more, and expires.
+    """
+    if isinstance(answer, Lease):
+        try:
+            answer.release()
+        finally:
+            database.keeper.forget(answer)
+
+
+async def release_async(database: Database, lease: Lease) -> None:
+    """Release the lease without blocking the event loop. If the task is cancelled, the release goes on."""
+    await asyncio.shield(database.off_loop("release", lease.release))
+
+
+# --- the block, and the function
 
 _UNFINISHED = (
     "returns a generator, whose body would run later, without the lock: give with_lock a function that does all its "
@@ -27,8 +253,8 @@ _UNFINISHED = (
 class Hold:
     """A block under a lock. `LockService.hold` makes it; it can be used once."""
 
-    def __init__(self, contender: Contender, bid: Bid, wait: float) -> None:
-        self._contender = contender
+    def __init__(self, database: Database, bid: Bid, wait: float) -> None:
+        self._database = database
         self._bid = bid
         self._wait = wait
         self._lease: Lease | None = None
@@ -38,10 +264,10 @@ class Hold:
         self._use()
         answer: Lease | Refusal | None = None
         try:
-            answer = self._contender.acquire(self._bid, self._wait)
+            answer = acquire(self._database, self._bid, self._wait)
             return self._enter(answer)
         except BaseException:
-            self._contender.give_back(answer)
+            give_back(self._database, answer)
             raise
 
     def __exit__(
@@ -52,16 +278,16 @@ class Hold:
             self._leave().release()
         finally:
             if lease is not None:
-                self._contender.keeper.forget(lease)
+                self._database.keeper.forget(lease)
 
     async def __aenter__(self) -> Lease:
         self._use()
-        return self._enter(await self._contender.acquire_async(self._bid, self._wait))
+        return self._enter(await acquire_async(self._database, self._bid, self._wait))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self._contender.release_async(self._leave())
+        await release_async(self._database, self._leave())
 
     def _use(self) -> None:
         # The bid has one token, so two blocks under it would look like one holder.
@@ -83,16 +309,16 @@ class Hold:
         return lease
 
 
-def call(contender: Contender, bid: Bid, fn: Callable[[], object]) -> object:
+def call(database: Database, bid: Bid, fn: Callable[[], object]) -> object:
     """Call `fn` under the lock and return its result. Return the Refusal, without a call, if the lock is refused."""
     lease: Lease | Refusal | None = None
     try:
-        lease = contender.acquire(bid, 0)
+        lease = acquire(database, bid, 0)
         if isinstance(lease, Refusal):
             return lease
         result = fn()
     finally:
-        contender.give_back(lease)
+        give_back(database, lease)
     if isawaitable(result):
         if iscoroutine(result):
             result.close()
@@ -102,18 +328,18 @@ def call(contender: Contender, bid: Bid, fn: Callable[[], object]) -> object:
     return _done(fn, result)
 
 
-async def call_async(contender: Contender, bid: Bid, fn: Callable[[], Awaitable[object]]) -> object:
+async def call_async(database: Database, bid: Bid, fn: Callable[[], Awaitable[object]]) -> object:
     """Await `fn()` under the lock and return its result. Return the Refusal, without a call, if the lock is refused.
 
     If the lease is lost, the work is cancelled and this raises LeaseLost.
     """
-    lease = await contender.acquire_async(bid, 0)
+    lease = await acquire_async(database, bid, 0)
     if isinstance(lease, Refusal):
         return lease
     try:
         return _done(fn, await while_held(lease, fn))
     finally:
-        await contender.release_async(lease)
+        await release_async(database, lease)
 
 
 async def while_held(lease: Lease, fn: Callable[[], Awaitable[object]]) -> object:

@@ -40,7 +40,7 @@ from typing import Annotated, TypeAlias
 from pydantic import AfterValidator, Field
 
 from firecron.base.instants import check_instant, check_spans, number, to_text
-from firecron.base.texts import plain
+from firecron.base.texts import plain, redacted
 
 Instant = Annotated[str, AfterValidator(check_instant)]
 Spans = Annotated[str, AfterValidator(check_spans)]
@@ -187,3 +187,21 @@ def _named(found: Mapping[str, int]) -> str:
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     fields = "field" if len(names) == 1 else "fields"
     return f"{len(names)} {fields} ({', '.join(plain(name)[:40] for name in names[:_MOST_NAMED])}{more})"
+
+
+# --- what people say
+
+# Characters, as the security rules count them: one beyond the first 65,536 of Unicode counts as two.
+LONGEST_WHY = 500
+
+
+def reason(why: str | None) -> str | None:
+    """Return a reason as it is stored: without what looks like a secret. None if there is none."""
+    return None if why is None else cut(redacted(why), LONGEST_WHY) or None
+
+
+def cut(text: str, longest: int) -> str:
+    """Return the beginning of a text, of so many characters at most."""
+    # RTDB takes no lone surrogates, which come from file names that are not UTF-8.
+    whole = text.encode("utf-8", "replace").decode().encode("utf-16-le")
+    return whole[: 2 * longest].decode("utf-16-le", "ignore")

@@ -23,26 +23,23 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal, TypeAlias
 
-from firecron.base.clocks import Deadline
-from firecron.base.events import Events
-from firecron.base.instants import number, to_text
-from firecron.base.names import check_name
-from firecron.base.server_clock import ServerClock
-from firecron.base.texts import redacted
+from firecron.base.instants import aware_milliseconds, number, to_text
 from firecron.errors import ConfigurationError, Denied, StoreError
-from firecron.lock.fields import PAUSE_FIELDS
-from firecron.store import Paths, Store
+from firecron.lock.database import Database
+from firecron.lock.fields import PAUSE_FIELDS, cut, reason
+from firecron.store import check_name
 
 Deed: TypeAlias = Literal["pause", "resume", "unlock", "cancel", "run", "forget", "depose"]
 
 # How many acts are kept.
 KEPT = 50
-# Characters, as the security rules count them: one beyond the first 65,536 of Unicode counts as two.
-LONGEST_NAME, LONGEST_WHO, LONGEST_WHY = 100, 200, 500
+# Characters, as the security rules count them.
+LONGEST_NAME, LONGEST_WHO = 100, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +66,7 @@ class Act:
 
 def make_act(deed: Deed, name: str, who: str, at: int, why: str | None, token: str) -> Act:
     """Return an act with its key. `token` are six random hexadecimal digits."""
-    return Act(f"{to_text(at)}-{at % 1000:03d}-{token}", deed, _cut(name, LONGEST_NAME), said_by(who), at, reason(why))
+    return Act(f"{to_text(at)}-{at % 1000:03d}-{token}", deed, cut(name, LONGEST_NAME), said_by(who), at, reason(why))
 
 
 def read_act(key: str, node: object) -> Act:
@@ -86,18 +83,7 @@ def surplus(keys: Collection[str]) -> list[str]:
 
 def said_by(who: str) -> str:
     """Return the name of an operator as it is stored: never empty."""
-    return _cut(who, LONGEST_WHO) or "unknown"
-
-
-def reason(why: str | None) -> str | None:
-    """Return a reason as it is stored: without what looks like a secret. None if there is none."""
-    return None if why is None else _cut(redacted(why), LONGEST_WHY) or None
-
-
-def _cut(text: str, longest: int) -> str:
-    # RTDB takes no lone surrogates, which come from file names that are not UTF-8.
-    whole = text.encode("utf-8", "replace").decode().encode("utf-16-le")
-    return whole[: 2 * longest].decode("utf-16-le", "ignore")
+    return cut(who, LONGEST_WHO) or "unknown"
 
 
 def _text(value: object) -> str | None:
@@ -105,16 +91,10 @@ def _text(value: object) -> str | None:
 
 
 class Trail:
-    """Writes pauses and acts. `deadline` makes the deadline of a request."""
+    """Writes pauses and acts of one database."""
 
-    def __init__(
-        self, store: Store, paths: Paths, clock: ServerClock, events: Events, deadline: Callable[[], Deadline]
-    ) -> None:
-        self._store = store
-        self._paths = paths
-        self._clock = clock
-        self._events = events
-        self._deadline = deadline
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def pause(self, name: str, by: str, why: str | None = None, until: int | None = None) -> None:
         """Pause a lock until it is resumed, or until this instant of RTDB's clock. It replaces an earlier pause.
@@ -137,31 +117,44 @@ class Trail:
         """Record what was done. Return False, after a WARNING, if that fails."""
         try:
             act = self._act(deed, name, by, why)
-            self._store.merge(self._paths.prefix, self._entry(act), self._deadline())
+            self._database.store.merge(self._database.paths.prefix, self._entry(act), self._database.deadline())
         except StoreError as error:
             self._tell(deed, name, by, error)
             return False
         return True
 
     def _act(self, deed: Deed, name: str, by: str, why: str | None) -> Act:
-        now = self._clock.now(self._deadline()).server
+        now = self._database.clock.now(self._database.deadline()).server
         return make_act(deed, name, by, now, why, secrets.token_hex(3))
 
     def _write(self, fields: dict[str, object], act: Act) -> None:
-        lock = self._paths.relative(self._paths.lock(act.name))
+        lock = self._database.paths.relative(self._database.paths.lock(act.name))
         changes = {f"{lock}/{field}": value for field, value in fields.items()}
         try:
-            self._store.merge(self._paths.prefix, {**changes, **self._entry(act)}, self._deadline())
+            self._database.store.merge(
+                self._database.paths.prefix, {**changes, **self._entry(act)}, self._database.deadline()
+            )
         except Denied as error:
-            self._store.merge(self._paths.prefix, changes, self._deadline())
+            self._database.store.merge(self._database.paths.prefix, changes, self._database.deadline())
             self._tell(act.act, act.name, act.who, error)
 
     def _entry(self, act: Act) -> dict[str, object]:
         """Return the changes, as seen from the prefix, that write an act and prune the oldest."""
-        acts = self._paths.relative(self._paths.acts)
-        old = surplus(self._store.keys(self._paths.acts, self._deadline()))
+        acts = self._database.paths.relative(self._database.paths.acts)
+        old = surplus(self._database.store.keys(self._database.paths.acts, self._database.deadline()))
         return {**{f"{acts}/{key}": None for key in old}, f"{acts}/{act.key}": act.to_node()}
 
     def _tell(self, deed: str, name: str, by: str, error: StoreError) -> None:
         message = f'The {deed} of "{name}" by {said_by(by)} is done, but is not among the acts: {error}'
-        self._events.emit("act.failed", name, logging.WARNING, message, act=deed, who=said_by(by), why=str(error))
+        self._database.events.emit(
+            "act.failed", name, logging.WARNING, message, act=deed, who=said_by(by), why=str(error)
+        )
+
+
+def pause_lock(database: Database, name: str, is_paused: bool, why: str | None, until: datetime | None) -> None:
+    """Pause a lock, or end its pause, on behalf of the program itself. Raise StoreError if that fails."""
+    trail, by = Trail(database), f"{database.identity.instance_id}/{database.identity.instance}"
+    if is_paused:
+        trail.pause(name, by, why, None if until is None else aware_milliseconds(until, "until"))
+    else:
+        trail.resume(name, by, why)

@@ -1,14 +1,8 @@
-"""Waiting for a lock: how often to try, how long to wait, and which refusals are worth a wait.
+"""Waiting for a lock: when to ask again, and what is heard of it meanwhile.
 
-    with closing(Waiting(wait, streams, path, clock, timing, margin)) as waiting:
-        answer = ...  # one try, for `waiting.start()` seconds at most
-        while waiting.goes_on(answer):
-            waiting.pause()
-            answer = ...
-
-The loop is the same on a thread, on an event loop, and where a signal ends the pause. After the first refusal the
-waiter follows the lock's node, if the store reports changes; `Hearing` then decides when to ask again, from values
-alone. What is heard is a hint, and decides nothing about a lock: it makes a waiter ask sooner, and the answer decides.
+After the first refusal a waiter follows the lock's node, if the store reports changes; `Hearing` then decides when to
+ask again, from values alone. What is heard is a hint, and decides nothing about a lock: it makes a waiter ask sooner,
+and the answer decides.
 
     nothing is heard                    it asks again and again, with growing pauses of up to 2 s, or as long as the
                                         database asks for
@@ -37,24 +31,20 @@ nothing until one of the eight ends.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from math import inf
 from typing import TypeAlias
 
 from firecron.base.clocks import Deadline, Moment, Timing, backoff, heeding
 from firecron.base.events import Events
-from firecron.base.flag import tell_after_fork
 from firecron.base.instants import to_milliseconds
 from firecron.base.recent import Recent
-from firecron.base.server_clock import ServerClock
 from firecron.errors import Denied, Malformed, NoCredentials
 from firecron.lock.fields import is_paused
 from firecron.lock.record import LockRecord, parse
@@ -180,9 +170,8 @@ class Places:
     """How many streams a process may have."""
 
     def __init__(self, most: int = MOST_STREAMS) -> None:
-        self._most = most
-        self.after_fork()
-        tell_after_fork(self)
+        self._free = most
+        self._lock = threading.Lock()
 
     def take(self) -> bool:
         """Take a place, if there is one left. Return whether."""
@@ -194,14 +183,11 @@ class Places:
         with self._lock:
             self._free += 1
 
-    def after_fork(self) -> None:
-        """All places are free in a forked child: the streams are the parent's."""
-        self._lock = threading.Lock()
-        self._free = self._most
 
-
-# The places of this process. Processes that a test simulates have their own.
-PLACES = Places()
+@cache
+def places_of(process: int) -> Places:
+    """Return the places of a process, by its id: a forked child has its own."""
+    return Places()
 
 
 # A stream that was silent for longer than a keep-alive takes, and 2 s, may be dead: RTDB sends one every 30 s.
@@ -260,7 +246,7 @@ class Streams:
         timeout: float,
         *,
         begin: Begin | None = on_thread,
-        places: Places = PLACES,
+        places: Places | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._store = store
@@ -268,7 +254,7 @@ class Streams:
         self._events = events
         self._timeout = timeout
         self.begin = begin
-        self.places = places
+        self.places = places or Places()
         self._chance = chance
         self._changed = threading.Condition()
         self._streams: dict[str, _Stream] = {}
@@ -332,8 +318,8 @@ class Streams:
             watch.close()
         self._wake(wakes)
 
-    def after_fork(self) -> None:
-        """Drop the parent's streams in a forked child, and leave its connections as they are."""
+    def abandon(self) -> None:
+        """Tell nobody in a forked child, which has streams of its own, and leave the connections as they are."""
         self._changed = threading.Condition()
         streams, self._streams = self._streams, {}
         for stream in streams.values():
@@ -444,113 +430,3 @@ def _hush(stream: _Stream) -> list[Callable[[], object]]:
     for follow in stream.follows:
         follow.heard = follow.silence = None
     return [follow.wake for follow in stream.follows]
-
-
-# --- the tries of a waiter
-
-
-class Waiting:
-    """The tries of one waiter for the lock at `path`. The last try comes when `wait` seconds are over.
-
-    Without a wait there is one try. `wake` is called on another thread when `seconds` may have become less; without
-    one of the caller's own, it ends `pause`.
-    """
-
-    def __init__(
-        self,
-        wait: float,
-        streams: Streams,
-        path: str,
-        clock: ServerClock,
-        timing: Timing,
-        margin: int,
-        *,
-        wake: Callable[[], object] | None = None,
-        chance: Callable[[], float] = random.random,
-    ) -> None:
-        self._deadline = Deadline.after(timing, wait)
-        self._has_none = wait <= 0
-        self._streams = streams
-        self._clock = clock
-        self._timing = timing
-        self._hearing = Hearing(margin, chance)
-        self._changed = threading.Condition()
-        # Made before it is added, so that it can be discarded at any moment.
-        self._follow = Follow(path, wake or self._wake)
-        self._heard: Heard | None = None
-        self._asked = 0.0
-
-    def start(self, least: float) -> float:
-        """Begin a try. Return how many seconds it may take: the rest of the wait, but not less than `least`."""
-        self._heard, self._asked = self._follow.heard, self._timing.mono()
-        return inf if self._has_none else max(self._deadline.remaining(), least)
-
-    def goes_on(self, answer: object) -> bool:
-        """Take the answer of a try. Return whether there is another try, after a pause."""
-        if not isinstance(answer, Refusal) or not may_change(answer) or self._deadline.remaining() <= 0:
-            return False
-        self._hearing.refused(answer, self._heard, self._asked)
-        if answer.reason == "held":
-            self._streams.add(self._follow)
-        return True
-
-    @property
-    def can_hear(self) -> bool:
-        """Whether a pause can become shorter while it lasts."""
-        return self._streams.can_tell
-
-    @property
-    def hears(self) -> bool:
-        """Whether changes of the lock's node are heard now."""
-        return self._follow.heard is not None
-
-    def seconds(self) -> float:
-        """Return the seconds until the next try, by what is heard now."""
-        due = self._hearing.seconds(self._follow.heard, self._clock.peek(), self._timing.mono())
-        return min(due, self._deadline.remaining())
-
-    def pause(self) -> None:
-        """Wait until the next try."""
-        if not self.can_hear:
-            self._timing.sleep(self.seconds())
-            return
-        with self._changed:
-            while (seconds := self.seconds()) > 0:
-                self._timing.wait(self._changed, seconds)
-
-    def close(self) -> None:
-        """Follow the lock no more."""
-        self._streams.discard(self._follow)
-
-    def _wake(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-
-
-class Waking:
-    """Ends the pauses of a task, from any thread. Made on the task's loop."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._is_woken = asyncio.Event()
-
-    def wake(self) -> None:
-        with suppress(RuntimeError):  # the loop has ended, and the task with it
-            self._loop.call_soon_threadsafe(self._is_woken.set)
-
-    async def pause(self, waiting: Waiting) -> None:
-        """Wait until the next try, without blocking the loop."""
-        if not waiting.can_hear:
-            await asyncio.sleep(waiting.seconds())
-            return
-        while (seconds := waiting.seconds()) > 0:
-            # Not `wait_for`: in Python 3.11 it loses a cancellation that comes together with what it waits for.
-            with suppress(TimeoutError):  # the pause is over
-                async with asyncio.timeout(seconds):
-                    await self._is_woken.wait()
-            self._is_woken.clear()
-
-
-def may_change(answer: object) -> bool:
-    """Return whether a later try may have another answer: a lock becomes free, or a database becomes reachable."""
-    return isinstance(answer, Refusal) and answer.reason in ("held", "unavailable")

@@ -26,13 +26,13 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Generic, TypeAlias, TypeVar, cast
 
-from firecron.base.clocks import Deadline, Timing
-from firecron.base.flag import tell_after_fork
+from firecron.base.clocks import Timing
+from firecron.base.flag import in_each_process
 from firecron.base.instants import to_text
 from firecron.base.recent import Recent
 from firecron.errors import Denied, StoreError
 from firecron.jobs.catalogue import LIVE_BEATS, Declared, Group, known_groups
-from firecron.lock.service import LockService
+from firecron.lock.database import Database
 from firecron.lock.waiting import Follow, Heard
 from firecron.ops.health import JobVerdict
 from firecron.ops.status import Nodes, Report, Row, SeenJobs, Status
@@ -161,8 +161,7 @@ class Shared(Generic[T]):
         self._timing = timing
         self._age = age
         self._most = most
-        self.after_fork()
-        tell_after_fork(self)
+        in_each_process(self._begin_process)
 
     def get(self, name: str = "", age: float = inf) -> T:
         """Return the value. Raise the StoreError that came instead of it."""
@@ -190,8 +189,7 @@ class Shared(Generic[T]):
             if value is not None:
                 value.changes += 1
 
-    def after_fork(self) -> None:
-        """Begin anew in a forked child: a thread that only the parent has may be reading."""
+    def _begin_process(self) -> None:
         self._lock = threading.Lock()
         self._values: Recent[str, _Value[T]] = Recent()
         self._values.most = self._most
@@ -226,14 +224,14 @@ def _kept(groups: tuple[Group, ...] | None, then: int, age: float) -> tuple[Grou
 class Board:
     """Reads the jobs of one database. All threads may share it."""
 
-    def __init__(self, locks: LockService, timing: Timing) -> None:
-        self.locks = locks
-        self.timing = timing
-        self._status = Status(locks)
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        timing = database.timing
+        self._status = Status(database)
         self._lasts = Lasts(self._status.last)
         self._catalogue = Shared(lambda _: self._status.catalogue(), timing, _CATALOGUE_AGE)
         self._groups = Shared(lambda _: self._read_groups(), timing, _GROUPS_AGE)
-        self._nodes = Shared(lambda _: self._children(locks.paths.locks), timing, _LOCKS_AGE)
+        self._nodes = Shared(lambda _: self._children(database.paths.locks), timing, _LOCKS_AGE)
         self._picture = Shared(lambda _: self._look(), timing, _PICTURE_AGE)
         # One for each page: a program may have several.
         self._follows: dict[Callable[[], object], Follow] = {}
@@ -263,8 +261,8 @@ class Board:
 
     def now(self) -> int:
         """Return RTDB's time, which is asked for only where it is not known well enough. Raise StoreError."""
-        moment = self.locks.clock.peek()
-        return self.locks.now(self._deadline()) if moment is None else moment.server
+        moment = self.database.clock.peek()
+        return self.database.now(self.database.deadline()) if moment is None else moment.server
 
     def changed(self) -> None:
         """Look anew: something was done, or the database has reported a change."""
@@ -283,45 +281,42 @@ class Board:
 
     def follow(self, wake: Callable[[], object]) -> None:
         """Follow the changes of the locks from now on. `wake` is called after each, by another thread."""
-        follow = self._follows[wake] = Follow(self.locks.paths.locks, wake)
-        self.locks.streams.add(follow)
+        follow = self._follows[wake] = Follow(self.database.paths.locks, wake)
+        self.database.streams.add(follow)
 
     def unfollow(self, wake: Callable[[], object]) -> None:
         """Call `wake` no more."""
-        self.locks.streams.discard(self._follows.pop(wake))
+        self.database.streams.discard(self._follows.pop(wake))
 
     def _look(self) -> SeenJobs:
         seen = self._status.judge(self._read(_GROUPS_AGE))
-        return self._lasts.put_into(seen, self.timing.mono())
+        return self._lasts.put_into(seen, self.database.timing.mono())
 
     def _read(self, groups_age: float) -> Nodes:
         # First, because they may show that the catalogue is old.
         groups, read_at = self._groups.get(age=groups_age)
         catalogue, nodes, now = self._catalogue.get(), self._lock_nodes(), self.now()
-        then = now - int(self.timing.mono() - read_at)
+        then = now - int(self.database.timing.mono() - read_at)
         return Nodes(catalogue, nodes, _kept(groups, then, groups_age), now)
 
     def _lock_nodes(self) -> Mapping[str, object]:
         heard = self.heard
-        return self._nodes.get() if heard is None else children(heard.node, self.locks.paths.locks)
+        return self._nodes.get() if heard is None else children(heard.node, self.database.paths.locks)
 
     def _read_groups(self) -> tuple[tuple[Group, ...] | None, float]:
         """Return the groups, and when they were read; None where the security rules don't let this user read them."""
         try:
-            groups = known_groups(self.locks.store.read(self.locks.paths.groups, self._deadline()).node)
+            groups = known_groups(self.database.node(self.database.paths.groups))
         except Denied:
             groups = None  # the rules are older than the groups
         names = frozenset(group.name for group in groups or ())
         if not names <= self._group_names:
             self._catalogue.changed()  # instances with other jobs are another group
             self._group_names = names
-        return groups, self.timing.mono()
+        return groups, self.database.timing.mono()
 
     def _children(self, path: str) -> Mapping[str, object]:
-        return children(self.locks.store.read(path, self._deadline()).node, path)
-
-    def _deadline(self) -> Deadline:
-        return self.locks.deadline(self.locks.settings.request_timeout)
+        return children(self.database.node(path), path)
 
 
 # --- the report
@@ -337,19 +332,20 @@ class HealthReport:
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        self._events = board.locks.events
-        self._timing = board.timing
-        self._lock = threading.Lock()
+        self._database = board.database
         self._report = Report()
         self._until = -inf
-        tell_after_fork(self)
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
+        self._lock = threading.Lock()
 
     def get(self) -> Report:
         """Return the report, which was made in the last ten seconds. It blocks while the database is read."""
         with self._lock:
-            if self._timing.mono() >= self._until:
+            if self._database.timing.mono() >= self._until:
                 before, self._report = self._report, self._read()
-                self._until = self._timing.mono() + _REPORT_AGE * 1000
+                self._until = self._database.timing.mono() + _REPORT_AGE * 1000
                 if self._report.problem is not None and before.problem is None:
                     self._complain(self._report.problem)
             return self._report
@@ -361,10 +357,6 @@ class HealthReport:
             return None
         return [_judged(verdict, report.now) for verdict in report.verdicts]
 
-    def after_fork(self) -> None:
-        """Replace the lock in a forked child: a thread that only the parent has may hold it."""
-        self._lock = threading.Lock()
-
     def _read(self) -> Report:
         try:
             return self.board.verdicts()
@@ -373,7 +365,7 @@ class HealthReport:
 
     def _complain(self, why: str) -> None:
         message = f"The jobs can't be judged, so it is not known whether one is late: {why}"
-        self._events.emit("health.unknown", "firecron", logging.WARNING, message, why=why)
+        self._database.events.emit("health.unknown", "firecron", logging.WARNING, message, why=why)
 
 
 def _judged(verdict: JobVerdict, now: int) -> Judged:

@@ -24,8 +24,9 @@ from firecron.errors import ConfigurationError, Denied, StoreError, Unavailable
 from firecron.jobs.catalogue import changed, live_groups_of, probe, read_groups
 from firecron.jobs.decorator import Unclaimed
 from firecron.jobs.registry import Checks, Registry
+from firecron.lock.blocks import try_once
+from firecron.lock.database import Database
 from firecron.lock.refusal import Refusal, inspect_instances
-from firecron.lock.service import LockService
 from firecron.ops import findings
 from firecron.ops.findings import Finding, of_error, ok, warning
 from firecron.ops.operator import Operator
@@ -49,7 +50,7 @@ class Program(Protocol):
     @property
     def settings(self) -> Settings: ...
     @property
-    def locks(self) -> LockService: ...
+    def database(self) -> Database: ...
     @property
     def registry(self) -> Registry: ...
     @property
@@ -93,23 +94,20 @@ def examine(
     except StoreError as error:
         yield of_error("credentials", error)
         return
-    locks = LockService(settings=settings) if crons is None else crons.locks
+    database = Database(settings=settings) if crons is None else crons.database
     try:
         wanted = [] if crons is None else _wanted(crons)
-        yield from Examination(locks, settings, timing, may_tick=verdict.may_tick).findings(target, wanted)
+        yield from Examination(database, may_tick=verdict.may_tick).findings(target, wanted)
     finally:
-        locks.close()
+        database.close()
 
 
 class Examination:
     """The examination of one database."""
 
-    def __init__(self, locks: LockService, settings: Settings, timing: Timing, *, may_tick: bool) -> None:
-        self._locks = locks
-        self._settings = settings
-        self._timing = timing
+    def __init__(self, database: Database, *, may_tick: bool) -> None:
+        self._database = database
         self._may_tick = may_tick
-        self._paths = locks.paths
         self._name = f"firecron-doctor-{secrets.token_hex(6)}"
         self._left_behind: list[tuple[str, StoreError]] = []
 
@@ -128,12 +126,12 @@ class Examination:
                 yield from clock
                 step = "writing"
                 yield from self._writing(target)
-            if self._locks.streams.can_tell:
+            if self._database.streams.can_tell:
                 yield self._watch()
             step = "strangers"
             yield self._strangers(target)
             step = "locks"
-            yield from findings.locks(Operator(self._locks).look_at_all(with_holders=True).views)
+            yield from findings.locks(Operator(self._database).look_at_all(with_holders=True).views)
             step = "instances"
             yield from self._instances()
             if wanted:
@@ -144,23 +142,23 @@ class Examination:
             yield findings.left_behind(path, why)
 
     def _latency(self) -> Finding:
-        path = self._paths.lock(self._name)
-        read = lambda: self._locks.store.read(path, self._deadline())  # noqa: E731
+        path = self._database.paths.lock(self._name)
+        read = lambda: self._database.store.read(path, self._database.deadline())  # noqa: E731
         return findings.latency([self._timed(read) for _ in range(_READS)])
 
     def _clock(self) -> Iterator[Finding] | None:
         """Return how well the time is known; None if this user, who has read, may not write to ask for it."""
         try:
-            moment = self._locks.clock.now(self._locks.deadline(self._settings.acquire_timeout))
+            moment = self._database.clock.now(self._database.deadline(self._database.settings.acquire_timeout))
         except Denied:
             return None
-        now = moment.server + self._timing.mono() - moment.mono
-        return findings.clock(self._timing.wall() - now, moment.uncertainty, self._settings.margin_ms)
+        now = moment.server + self._database.timing.mono() - moment.mono
+        return findings.clock(self._database.timing.wall() - now, moment.uncertainty, self._database.margin)
 
     def _writing(self, target: Target) -> Iterator[Finding]:
         """Acquire and release a lock as any instance does: a conditional write, and a conditional deletion."""
-        bid = self._locks.contender.bid(self._name, max(_LEAST_TTL, self._settings.least_ttl))
-        lease = self._locks.contender.try_once(bid)
+        bid = self._database.bid(self._name, max(_LEAST_TTL, self._database.settings.least_ttl))
+        lease = try_once(self._database, bid)
         if isinstance(lease, Refusal):
             raise lease.error or Unavailable(lease.message)
         about_rules = [findings.administrator()]
@@ -169,18 +167,18 @@ class Examination:
                 writes_elsewhere = self._is_written(self._name, NULL_ETAG, {"probe": True})
                 takes_live_locks = self._takes_live_lock()
                 about_rules = list(findings.rules(target.user, writes_elsewhere, takes_live_locks))
-                if not self._may_see(self._paths.groups):
+                if not self._may_see(self._database.paths.groups):
                     about_rules.append(findings.no_tickets())
-                if not self._may_see(self._paths.steps):
+                if not self._may_see(self._database.paths.steps):
                     about_rules.append(findings.no_steps())
-                if not self._may_see(self._paths.acts):
+                if not self._may_see(self._database.paths.acts):
                     about_rules.append(findings.no_acts())
                 if not self._may_declare():
                     about_rules.append(findings.no_catalogue())
         finally:
             lease.release()
-        path = self._paths.lock(self._name)
-        if self._locks.store.read(path, self._deadline()).node is None:
+        path = self._database.paths.lock(self._name)
+        if self._database.node(path) is None:
             yield ok("writing", "a lock was acquired, released, and removed")
         else:
             remedy = f"delete {path} in the Firebase console"
@@ -189,18 +187,18 @@ class Examination:
 
     def _watch(self) -> Finding:
         """Open a stream as somebody does who waits for a lock."""
-        store = self._locks.store
+        store = self._database.store
         assert isinstance(store, Watching), "else there are no streams"
         try:
-            store.watch(self._paths.lock(self._name), self._deadline()).close()
+            store.watch(self._database.paths.lock(self._name), self._database.deadline()).close()
         except StoreError as error:
             return findings.watch(error)
         return findings.watch(None)
 
     def _takes_live_lock(self) -> bool:
         """Return whether the rules allow another holder to overwrite a held lock. The lock is the doctor's own."""
-        path = self._paths.lock(self._name)
-        held = self._locks.store.read(path, self._deadline())
+        path = self._database.paths.lock(self._name)
+        held = self._database.store.read(path, self._database.deadline())
         assert isinstance(held.node, dict), "the lock was acquired a moment ago"
         other = {**held.node, "holder": "somebody-else", "acquiredAt": held.node["acquiredAt"] + 1}
         return self._is_written(path, held.etag, other)
@@ -208,14 +206,14 @@ class Examination:
     def _may_see(self, path: str) -> bool:
         """Return whether the rules know this path: rules that are older than what is there deny it."""
         try:
-            self._locks.store.keys(path, self._deadline())
+            self._database.store.keys(path, self._database.deadline())
         except Denied:
             return False
         return True
 
     def _may_declare(self) -> bool:
         """Return whether the rules let this user read the catalogue, and write and remove an entry."""
-        path, node = self._paths.job(self._name), changed(probe(self._name), None)
+        path, node = self._database.paths.job(self._name), changed(probe(self._name), None)
         return self._may_see(path) and node is not None and self._is_written(path, NULL_ETAG, node)
 
     def _is_written(self, path: str, etag: str, node: dict[str, object]) -> bool:
@@ -224,43 +222,40 @@ class Examination:
         A node that can't be deleted is noted, and reported at the end.
         """
         try:
-            answer = self._locks.store.swap(path, etag, node, self._deadline())
+            answer = self._database.store.swap(path, etag, node, self._database.deadline())
         except Denied:
             return False
         if isinstance(answer, Snapshot):
             raise Unavailable(f"{path} was changed by another client during the test: run the doctor again")
         try:
-            self._locks.store.swap(path, answer, None, self._deadline())
+            self._database.store.swap(path, answer, None, self._database.deadline())
         except StoreError as error:
             self._left_behind.append((path, error))
         return True
 
     def _strangers(self, target: Target) -> Finding:
-        is_open = may_read(target, self._paths.locks, self._deadline())
+        is_open = may_read(target, self._database.paths.locks, self._database.deadline())
         return findings.strangers(is_open, is_emulator=target.is_emulator)
 
     def _instances(self) -> Iterator[Finding]:
-        nodes = self._locks.store.read(self._paths.instances, self._deadline()).node
-        now = self._locks.now(self._deadline())
-        yield from findings.instances(inspect_instances(nodes, self._settings.heartbeat), now)
+        nodes = self._database.node(self._database.paths.instances)
+        now = self._database.now(self._database.deadline())
+        yield from findings.instances(inspect_instances(nodes, self._database.settings.heartbeat), now)
 
     def _unattended(self, wanted: Sequence[str]) -> Iterator[Finding]:
         try:
-            groups = read_groups(self._locks.store.read(self._paths.groups, self._deadline()).node)
+            groups = read_groups(self._database.node(self._database.paths.groups))
         except Denied:
             return  # the rules are older than the groups, which another finding says
-        now = self._locks.now(self._deadline())
+        now = self._database.now(self._database.deadline())
         missing = [name for name in wanted if not live_groups_of(name, groups, now)]
         if missing:
             yield findings.unattended(missing)
 
     def _timed(self, read: Callable[[], object]) -> float:
-        before = self._timing.mono()
+        before = self._database.timing.mono()
         read()
-        return (self._timing.mono() - before) / 1000
-
-    def _deadline(self) -> Deadline:
-        return self._locks.deadline(self._settings.request_timeout)
+        return (self._database.timing.mono() - before) / 1000
 
 
 def _versions() -> Iterator[tuple[str, str]]:
@@ -280,7 +275,7 @@ def _examine_jobs(crons: Program, unclaimed: Sequence[Unclaimed]) -> Iterator[Fi
     except ConfigurationError as error:
         problem = of_error("jobs", error)
     jobs = crons.registry.jobs()
-    checks = Checks(crons.settings, crons.locks.events)
+    checks = Checks(crons.settings, crons.database.events)
     odd = [warning for job in jobs for warning in checks.warnings(job)]
     here = [job.name for job in jobs if crons.registry.ticks_here(job)]
     elsewhere = [job.name for job in jobs if job.name not in here]
@@ -303,7 +298,7 @@ def _wanted(crons: Program) -> list[str]:
 def _target_of(crons: Program | None, settings: Settings, variables: Mapping[str, str]) -> Target:
     """Return the application's own target if there is an application: it may have a Firebase app of its own."""
     if crons is not None:
-        return crons.locks.target()
+        return crons.database.target()
     return find_target(None, settings.database_url, variables, uid=settings.uid)
 
 

@@ -1,6 +1,6 @@
 """The operator: looks at locks, changes them by hand, and takes jobs out of the catalogue.
 
-    operator = Operator(LockService())
+    operator = Operator(Database())
     seen = operator.look("nightly-import")
     operator.unlock(seen)
 
@@ -14,7 +14,7 @@ Each change of a lock leaves an act in `cron-acts`: a pause and a resume in thei
 (`lock/trail`). `by` is who acts, as the caller has authenticated them; without it, the user and the host of this
 process.
 
-    catalogue = Catalogue(LockService())
+    catalogue = Catalogue(Database())
     (entry,) = catalogue.look(["digest"])
     catalogue.forget(entry)
 
@@ -27,22 +27,20 @@ Every method raises StoreError if the database can't be reached or refuses. `vie
 
 from __future__ import annotations
 
-import random
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
-from firecron.base.clocks import Deadline, SystemTiming, Timing, wait_or_raise
+from firecron.base.clocks import wait_or_raise
 from firecron.base.instants import aware_milliseconds
-from firecron.base.names import check_name
 from firecron.base.texts import plain
 from firecron.errors import Denied, FirecronError, Malformed, Unavailable
 from firecron.jobs.catalogue import Declared, Group, live_groups_of, read_declared, read_groups
+from firecron.lock.database import Database
 from firecron.lock.protocol import OVERTAKEN
 from firecron.lock.refusal import Instances, inspect_instances
-from firecron.lock.service import LockService
-from firecron.lock.trail import Act, Deed
+from firecron.lock.trail import Act, Deed, Trail
 from firecron.ops.views import (
     LockView,
     TickSteps,
@@ -57,7 +55,7 @@ from firecron.ops.views import (
 )
 from firecron.runs.entry import Entry
 from firecron.settings import Settings
-from firecron.store import Snapshot
+from firecron.store import Snapshot, check_name
 
 _AT_A_TIME = 8
 
@@ -99,50 +97,47 @@ class SeenLast:
 class Operator:
     """Looks at the locks of one database, and changes them by hand."""
 
-    def __init__(self, locks: LockService, timing: Timing | None = None) -> None:
-        self._locks = locks
-        self._timing = timing or SystemTiming()
-        self._margin = locks.settings.margin_ms
-        self._paths = locks.paths
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     @property
     def settings(self) -> Settings:
-        """The settings of the database's LockService."""
-        return self._locks.settings
+        """The settings of the database."""
+        return self._database.settings
 
     def look(self, name: str) -> Seen:
         """Return the view and the node of one lock. Raise ConfigurationError if the name is not valid."""
-        snapshot = self._locks.store.read(self._path(name), self._deadline())
+        snapshot = self._database.store.read(self._path(name), self._database.deadline())
         now = self._now()
-        view = inspect_lock(name, self._path(name), snapshot.node, now, self._margin)
+        view = inspect_lock(name, self._path(name), snapshot.node, now, self._database.margin)
         if view.is_taken:
-            view = inspect_lock(name, self._path(name), snapshot.node, now, self._margin, self._instances())
+            view = inspect_lock(name, self._path(name), snapshot.node, now, self._database.margin, self._instances())
         return Seen(view, now, snapshot)
 
     def look_at_all(self, *, with_holders: bool = False) -> SeenAll:
         """Return every lock that has a node. `with_holders` also finds out whether the holders' instances are alive."""
-        node = self._locks.store.read(self._paths.locks, self._deadline()).node
-        nodes = children(node, self._paths.locks)
+        node = self._database.node(self._database.paths.locks)
+        nodes = children(node, self._database.paths.locks)
         instances = self._instances() if nodes and with_holders else None
         now = self._now()
         views = (
-            inspect_lock(name, self._paths.lock(name), nodes[name], now, self._margin, instances)
+            inspect_lock(name, self._database.paths.lock(name), nodes[name], now, self._database.margin, instances)
             for name in sorted(nodes)
         )
         return SeenAll(tuple(views), now)
 
     def names(self) -> list[str]:
         """Return all names that have a lock's node, a history, or an entry in the catalogue."""
-        found = {*self._keys(self._paths.locks), *self._keys(self._paths.runs)}
+        found = {*self._keys(self._database.paths.locks), *self._keys(self._database.paths.runs)}
         try:
-            return sorted(found.union(self._keys(self._paths.jobs)))
+            return sorted(found.union(self._keys(self._database.paths.jobs)))
         except Denied:
             return sorted(found)  # the rules are older than the catalogue
 
     def runs(self, name: str) -> tuple[Entry, ...]:
         """Return the history of one job, oldest first."""
-        path = self._paths.runs_of(check_name(name))
-        entries = children(self._locks.store.read(path, self._deadline()).node, path)
+        path = self._database.paths.runs_of(check_name(name))
+        entries = children(self._database.node(path), path)
         return tuple(inspect_run(key, entries[key]) for key in sorted(entries))
 
     def steps(
@@ -155,7 +150,9 @@ class Operator:
 
         It takes one request for the job, and one for each of the ticks.
         """
-        there = self._locks.store.keys(self._paths.all_steps_of(check_name(name)), self._deadline())
+        there = self._database.store.keys(
+            self._database.paths.all_steps_of(check_name(name)), self._database.deadline()
+        )
         wanted = set(there) & set(ticks)
         if recorded is not None:
             after = max(set(recorded) - set(ticks), default="")
@@ -174,22 +171,22 @@ class Operator:
             # A user that may not read the locks still gets the history.
             views, denied = {}, str(error)
         jobs = {name for name, view in views.items() if view.slot is not None}
-        names = sorted(jobs | set(self._locks.store.keys(self._paths.runs, self._deadline())))
+        names = sorted(jobs | set(self._keys(self._database.paths.runs)))
         with ThreadPoolExecutor(_AT_A_TIME) as pool:
             return SeenLast(tuple(pool.map(lambda name: self._last_run(name, views.get(name)), names)), denied)
 
     def _steps(self, name: str, tick: str) -> TickSteps:
-        path = self._paths.steps_of(name, tick)
-        return inspect_steps(tick, self._locks.store.read(path, self._deadline()).node, path)
+        path = self._database.paths.steps_of(name, tick)
+        return inspect_steps(tick, self._database.node(path), path)
 
     def _last_run(self, name: str, lock: LockView | None) -> LastRun:
-        path = self._paths.runs_of(name)
-        newest = self._locks.store.newest(path, self._deadline())
+        path = self._database.paths.runs_of(name)
+        newest = self._database.store.newest(path, self._database.deadline())
         found = [] if newest is None else [inspect_run(*newest)]
         unfinished = None if lock is None else inspect_unfinished(lock, found)
         if unfinished is not None:
             # The newest entry may be of a later run by hand, so read the entry of the unfinished tick itself.
-            entry = self._locks.store.read(f"{path}/{unfinished.slot}", self._deadline()).node
+            entry = self._database.node(f"{path}/{unfinished.slot}")
             of_slot = [] if entry is None else [inspect_run(unfinished.slot, entry)]
             unfinished = None if lock is None else inspect_unfinished(lock, of_slot)
         return LastRun(plain(name), found[0] if found else None, unfinished)
@@ -203,16 +200,16 @@ class Operator:
         node = seen.snapshot.node
         if not isinstance(node, dict) or seen.view.state == "malformed":
             raise Malformed(f"{seen.view.name} can't be unlocked: {seen.view.problem or 'it has no node'}")
-        path, etag, deadline = self._path(seen.view.name), seen.snapshot.etag, self._deadline()
+        path, etag, deadline = self._path(seen.view.name), seen.snapshot.etag, self._database.deadline()
         acquisition = _acquisition(node)
         tries = 0
         while isinstance(node, dict) and _acquisition(node) == acquisition:
             freed = {**node, "expiresAt": 0}
             try:
-                answer = self._locks.store.swap(path, etag, freed, deadline)
+                answer = self._database.store.swap(path, etag, freed, deadline)
             except Unavailable:
                 # The write may have succeeded although its reply was lost.
-                if self._locks.store.read(path, self._deadline()).node != freed:
+                if self._database.node(path) != freed:
                     raise
                 answer = etag
             if isinstance(answer, str):
@@ -222,7 +219,7 @@ class Operator:
             etag, node = answer.etag, answer.node
             tries += 1
             problem = Unavailable(f"{seen.view.name} could not be unlocked: {OVERTAKEN}")
-            wait_or_raise(problem, tries, deadline, self._timing, random.random())
+            wait_or_raise(problem, tries, deadline, self._database.timing, self._database.chance())
         return False
 
     def cancel(self, seen: Seen, why: str | None = None, *, by: str | None = None) -> bool:
@@ -234,7 +231,7 @@ class Operator:
         node, view = seen.snapshot.node, seen.view
         if view.why_not_cancelled is not None or not isinstance(node, dict) or view.fence is None:
             raise FirecronError(f"{view.name} can't be cancelled: {view.why_not_cancelled}")
-        if not self._locks.contender.cancel(view.name, str(node.get("holder")), view.fence, why):
+        if not self._database.cancel(view.name, str(node.get("holder")), view.fence, why):
             return False
         self.record("depose" if view.is_leaders else "cancel", view.name, why, by=by)
         return True
@@ -245,40 +242,37 @@ class Operator:
         Raise ConfigurationError if `until` is not in the future.
         """
         ends = None if until is None else aware_milliseconds(until, "until")
-        self._locks.trail.pause(name, by or claimed_user(), why, ends)
+        Trail(self._database).pause(name, by or claimed_user(), why, ends)
 
     def resume(self, name: str, why: str | None = None, *, by: str | None = None) -> None:
         """End the pause of the lock."""
-        self._locks.trail.resume(name, by or claimed_user(), why)
+        Trail(self._database).resume(name, by or claimed_user(), why)
 
     def record(self, deed: Deed, name: str, why: str | None = None, *, by: str | None = None) -> bool:
         """Record an act that was done. If that fails, say so in a WARNING and return False."""
-        return self._locks.trail.record(deed, name, by or claimed_user(), why)
+        return Trail(self._database).record(deed, name, by or claimed_user(), why)
 
     def acts(self, name: str | None = None) -> tuple[Act, ...]:
         """Return the newest acts, or those of them on this name, oldest first."""
-        path = self._paths.acts
-        return inspect_acts(children(self._locks.store.read(path, self._deadline()).node, path), name)
+        path = self._database.paths.acts
+        return inspect_acts(children(self._database.node(path), path), name)
 
     def _keys(self, path: str) -> list[str]:
-        return self._locks.store.keys(path, self._deadline())
+        return self._database.store.keys(path, self._database.deadline())
 
     def _instances(self) -> Instances | None:
         """Return the instances' signs of life; None if the security rules don't let this user read them."""
         try:
-            node = self._locks.store.read(self._paths.instances, self._deadline()).node
+            node = self._database.node(self._database.paths.instances)
         except Denied:
             return None
         return inspect_instances(node, self.settings.heartbeat)
 
     def _now(self) -> int:
-        return self._locks.now(self._deadline())
+        return self._database.now(self._database.deadline())
 
     def _path(self, name: str) -> str:
-        return self._paths.lock(check_name(name))
-
-    def _deadline(self) -> Deadline:
-        return self._locks.deadline(self.settings.request_timeout)
+        return self._database.paths.lock(check_name(name))
 
 
 def _acquisition(node: dict[str, object]) -> tuple[object, ...]:
@@ -302,10 +296,8 @@ class SeenEntry:
 class Catalogue:
     """The catalogue of one database, for an operator."""
 
-    def __init__(self, locks: LockService) -> None:
-        self._locks = locks
-        self._store = locks.store
-        self._paths = locks.paths
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def look(self, names: Iterable[str]) -> list[SeenEntry]:
         """Return the entries of these keys of the catalogue, and who runs the jobs.
@@ -313,10 +305,10 @@ class Catalogue:
         A key may be one that no job can have: somebody has typed it, and the status shows it. It takes one request for
         each job, and two for all.
         """
-        paths = {name: self._paths.job(name) for name in names}
-        groups = read_groups(self._store.read(self._paths.groups, self._deadline()).node)
-        now = self._locks.clock.now(self._deadline()).server
-        found = {name: self._store.read(path, self._deadline()) for name, path in paths.items()}
+        paths = {name: self._database.paths.job(name) for name in names}
+        groups = read_groups(self._database.node(self._database.paths.groups))
+        now = self._database.clock.now(self._database.deadline()).server
+        found = {name: self._database.store.read(path, self._database.deadline()) for name, path in paths.items()}
         return [
             SeenEntry(name, snapshot, read_declared(name, snapshot.node), live_groups_of(name, groups, now))
             for name, snapshot in found.items()
@@ -324,18 +316,15 @@ class Catalogue:
 
     def names(self) -> list[str]:
         """Return the names of all jobs in the catalogue."""
-        return self._store.keys(self._paths.jobs, self._deadline())
+        return self._database.store.keys(self._database.paths.jobs, self._database.deadline())
 
     def forget(self, seen: SeenEntry) -> bool:
         """Delete the entry that was seen, and return True. Return False if it has changed since, and stays."""
-        path = self._paths.job(seen.name)
+        path = self._database.paths.job(seen.name)
         try:
-            return isinstance(self._store.swap(path, seen.snapshot.etag, None, self._deadline()), str)
+            return isinstance(self._database.store.swap(path, seen.snapshot.etag, None, self._database.deadline()), str)
         except Unavailable:
             # The write may have succeeded although its reply was lost.
-            if self._store.read(path, self._deadline()).node is None:
+            if self._database.node(path) is None:
                 return True
             raise
-
-    def _deadline(self) -> Deadline:
-        return self._locks.deadline(self._locks.settings.request_timeout)

@@ -20,7 +20,7 @@ from firecron.cron.schedule import schedule_fields
 from firecron.cron.words import without_place
 from firecron.errors import Denied
 from firecron.jobs.catalogue import Declared, Group, known_groups, read_declared
-from firecron.lock.service import LockService
+from firecron.lock.database import Database
 from firecron.ops.health import JobVerdict, judge, undeclared
 from firecron.ops.views import LockView, children, inspect_lock, inspect_run
 from firecron.runs.entry import Entry
@@ -109,11 +109,8 @@ class Nodes:
 class Status:
     """Reads the status of all jobs of one database. Every method raises StoreError."""
 
-    def __init__(self, locks: LockService) -> None:
-        self._locks = locks
-        self._store = locks.store
-        self._paths = locks.paths
-        self._margin = locks.settings.margin_ms
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def look(self) -> SeenJobs:
         """Return all jobs, with the newest entries of their histories."""
@@ -122,23 +119,25 @@ class Status:
     def read(self, catalogue: Mapping[str, Declared | None] | None = None) -> Nodes:
         """Return the nodes to judge. A `catalogue` that was read before is not read again."""
         # All of it takes as long as a try to acquire at most.
-        ends = self._locks.deadline(self._locks.settings.acquire_timeout)
+        ends = self._database.deadline(self._database.settings.acquire_timeout)
         if catalogue is None:
             catalogue = self.catalogue(ends)
-        locks = children(self._read(self._paths.locks, ends), self._paths.locks)
+        locks = children(self._read(self._database.paths.locks, ends), self._database.paths.locks)
         try:
-            groups = known_groups(self._read(self._paths.groups, ends))
+            groups = known_groups(self._read(self._database.paths.groups, ends))
         except Denied:
             groups = None  # the rules are older than the groups
-        return Nodes(catalogue, locks, groups, self._locks.now(ends))
+        return Nodes(catalogue, locks, groups, self._database.now(ends))
 
     def catalogue(self, ends: Deadline | None = None) -> dict[str, Declared | None]:
         """Return the entries of the catalogue, by the name of their job."""
         try:
-            nodes = children(self._read(self._paths.jobs, ends or self._deadline()), self._paths.jobs)
+            nodes = children(
+                self._read(self._database.paths.jobs, ends or self._database.deadline()), self._database.paths.jobs
+            )
         except Denied as error:
             remedy = "The rules may be older than the catalogue: deploy those that `firecron rules` prints"
-            raise Denied(f"{self._paths.jobs} can't be read. {error} {remedy}") from error
+            raise Denied(f"{self._database.paths.jobs} can't be read. {error} {remedy}") from error
         return {name: read_declared(name, node) for name, node in nodes.items()}
 
     def verdicts(self, nodes: Nodes) -> list[JobVerdict]:
@@ -146,7 +145,7 @@ class Status:
         return [
             JobVerdict(plain(name), "unknown", why=_UNREADABLE, is_warning=True)
             if declared is None
-            else judge(declared, nodes.locks.get(name), nodes.groups, nodes.now, self._margin)
+            else judge(declared, nodes.locks.get(name), nodes.groups, nodes.now, self._database.margin)
             for name, declared in sorted(nodes.catalogue.items())
         ]
 
@@ -183,7 +182,7 @@ class Status:
 
     def last(self, name: str) -> Entry | None:
         """Return the newest entry of a job's history; None if it has none."""
-        newest = self._store.newest(self._paths.runs_of(name), self._deadline())
+        newest = self._database.store.newest(self._database.paths.runs_of(name), self._database.deadline())
         return None if newest is None else inspect_run(*newest)
 
     def _row(self, name: str, verdict: JobVerdict, nodes: Nodes) -> Row:
@@ -196,13 +195,10 @@ class Status:
         )
 
     def _view(self, name: str, node: object, now: int) -> LockView:
-        return inspect_lock(name, self._paths.lock(name), node, now, self._margin)
+        return inspect_lock(name, self._database.paths.lock(name), node, now, self._database.margin)
 
     def _read(self, path: str, ends: Deadline) -> object:
-        return self._store.read(path, ends.within(self._locks.settings.request_timeout)).node
-
-    def _deadline(self) -> Deadline:
-        return self._locks.deadline(self._locks.settings.request_timeout)
+        return self._database.store.read(path, ends.within(self._database.settings.request_timeout)).node
 
 
 def _is_settled(earlier: Row, row: Row, at: int) -> bool:

@@ -22,7 +22,7 @@ from firecron.base.instants import to_datetime, to_text
 from firecron.base.texts import described
 from firecron.errors import ConfigurationError, Stopping, StoreError, UnknownJob
 from firecron.jobs.registry import Result
-from firecron.lock.trail import LONGEST_WHY
+from firecron.lock.fields import LONGEST_WHY
 from firecron.ops.board import Board
 from firecron.ops.operator import Operator, Seen
 from firecron.page.messages import Access, Route, as_json, problem

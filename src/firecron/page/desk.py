@@ -14,12 +14,17 @@ import logging
 from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
-from firecron.base.events import Events
-from firecron.base.seldom import Seldom, how_often
+from firecron.base.clocks import SystemTiming
+from firecron.base.recent import Seldom, how_often
 from firecron.base.texts import described
 from firecron.errors import FirecronError
+from firecron.jobs.registry import Registry
+from firecron.lock.database import Database
+from firecron.ops.board import Board, HealthReport
+from firecron.ops.operator import Operator
 from firecron.page.access import Admission, Gate
 from firecron.page.actions import Doing
+from firecron.page.live import Live
 from firecron.page.messages import (
     Access,
     Route,
@@ -30,7 +35,7 @@ from firecron.page.messages import (
     problem,
     secured,
 )
-from firecron.page.reads import Showing
+from firecron.page.reads import Code, Details, Showing
 from firecron.triggers.verifier import Denial
 from firecron.web import MOST_BODY, Received, Reply, Request, Work
 
@@ -48,8 +53,7 @@ class Desk:
         gate: Gate,
         showing: Showing,
         doing: Doing,
-        events: Events,
-        seldom: Seldom,
+        database: Database,
         *,
         read_only: bool,
         open_health: bool,
@@ -59,11 +63,11 @@ class Desk:
         self._gate = gate
         self._showing = showing
         self._doing = doing
-        self._events = events
+        self._events = database.events
         self._read_only = read_only
         self._open_health = open_health
         self._is_local = is_local
-        self._seldom = seldom
+        self._seldom = Seldom(database.deadline)
         self._asked = asked
 
     def receive(self, request: Request) -> Received | Awaitable[Received]:
@@ -167,3 +171,40 @@ def _fields(body: bytes | None) -> dict[str, object] | Reply:
     if not isinstance(found, dict):
         return problem(400, "bad_request", "the body is not a JSON object")
     return found
+
+
+# --- the page, put together
+#
+# A door of ASGI takes both. Flask and Django have no streams: there the desk alone is behind a door, and the page
+# polls.
+
+
+def make_page(
+    gate: Gate,
+    database: Database,
+    registry: Registry | None,
+    health: HealthReport | None = None,
+    *,
+    read_only: bool = False,
+    open_health: bool = False,
+    is_local: bool = False,
+    asked: Callable[[], object] = lambda: None,
+) -> tuple[Desk, Live]:
+    """Return the desk of a page, and what keeps it live. Without a `registry` it has no code. No I/O.
+
+    `asked` is called at each request.
+    """
+    health = health or HealthReport(Board(database))
+    board, code = health.board, Code(registry)
+    details = Details(database, board, code)
+    desk = Desk(
+        gate,
+        Showing(board, details, health, read_only=read_only),
+        Doing(Operator(database), board, details, code, database.events),
+        database,
+        read_only=read_only,
+        open_health=open_health,
+        is_local=is_local,
+        asked=asked,
+    )
+    return desk, Live(board, SystemTiming())

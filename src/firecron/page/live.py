@@ -32,8 +32,7 @@ from typing import Protocol, TypeAlias
 from weakref import WeakSet
 
 from firecron.base.clocks import Timing
-from firecron.base.events import Events
-from firecron.base.flag import tell_after_fork
+from firecron.base.flag import in_each_process
 from firecron.base.instants import to_text
 from firecron.base.texts import described, redacted
 from firecron.errors import StoreError
@@ -86,20 +85,21 @@ class Live:
     Without `begin` there is no thread, and a test calls `look` itself.
     """
 
-    def __init__(self, board: Board, events: Events, timing: Timing, *, begin: Begin | None = on_thread) -> None:
+    def __init__(self, board: Board, timing: Timing, *, begin: Begin | None = on_thread) -> None:
         self._board = board
-        self._events = events
+        self._events = board.database.events
         self._timing = timing
         self._begin = begin
         self._told = _Told()
-        self._changed = threading.Condition()
-        self._viewers: dict[Viewer, None] = {}
-        self._is_running = False
-        self._is_over = False
         self._left_at = 0.0
         self._due = 0.0
         self._spacing = _TOGETHER
-        tell_after_fork(self)
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
+        self._changed = threading.Condition()
+        self._viewers: dict[Viewer, None] = {}
+        self._is_running = self._is_over = False
 
     @property
     def viewers(self) -> int:
@@ -162,12 +162,6 @@ class Live:
             await stream.run(viewer, receive)
         finally:
             self.leave(viewer)
-
-    def after_fork(self) -> None:
-        """Begin anew in a forked child: viewers, thread and stream are the parent's."""
-        self._changed = threading.Condition()
-        self._viewers = {}
-        self._is_running = self._is_over = False
 
     def look(self) -> bool:
         """Look once, and tell the viewers what is new to them. Return whether RTDB could be read."""

@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, TypeVar, get_args
 from urllib.parse import urlsplit
 
-from firecron.base.names import check_name
 from firecron.base.texts import redacted
 from firecron.errors import ConfigurationError
+from firecron.store import check_name
 from firecron.web import Reply, Request
 
 # --- the paths below the mount

@@ -27,25 +27,24 @@ from typing import TypeAlias, TypeVar
 from urllib.parse import parse_qs, quote
 from zoneinfo import ZoneInfo
 
-from firecron.base.clocks import Timing
 from firecron.base.events import RUN_LABEL
 from firecron.base.identity import ask_metadata, find_cloud_run
 from firecron.base.instants import in_utc, number, to_datetime, to_milliseconds, to_text
-from firecron.base.names import check_name
 from firecron.base.texts import plain, redacted
 from firecron.cron.schedule import newest, schedule_fields
 from firecron.cron.words import special_nights
 from firecron.errors import ConfigurationError, Denied, Malformed, StoreError, UnknownJob
 from firecron.jobs.catalogue import Declared, Group, read_groups
 from firecron.jobs.registry import Registry
+from firecron.lock.database import Database
 from firecron.lock.refusal import SILENT_BEATS
-from firecron.lock.service import LockService
 from firecron.ops.board import Board, HealthReport, Shared
 from firecron.ops.operator import Operator
 from firecron.ops.status import Row, SeenJobs
 from firecron.ops.views import LockView, children
 from firecron.page.messages import FILES, Access, Route, as_json, problem
 from firecron.runs.entry import Entry
+from firecron.store import check_name
 from firecron.triggers.handler import of_error, of_health
 from firecron.web import Reply, Request
 
@@ -275,9 +274,9 @@ _LARGEST_NODE = 20_000
 class Details:
     """Reads what a view of the page needs, as JSON. Every method raises StoreError."""
 
-    def __init__(self, locks: LockService, board: Board, code: Code, timing: Timing) -> None:
-        self._locks = locks
-        self._operator = Operator(locks)
+    def __init__(self, database: Database, board: Board, code: Code) -> None:
+        self._database, timing = database, database.timing
+        self._operator = Operator(database)
         self._board = board
         self._code = code
         self._runs = Shared(self._operator.runs, timing, _AGE)
@@ -376,9 +375,9 @@ class Details:
 
     def _read_instances(self) -> dict[str, object]:
         now, problems = self._board.now(), dict[str, str]()
-        oldest = now - SILENT_BEATS * self._locks.settings.heartbeat * 1000
+        oldest = now - SILENT_BEATS * self._database.settings.heartbeat * 1000
         running = _running(self._board.look())
-        paths = self._locks.paths
+        paths = self._database.paths
         instances = _readable("instances", lambda: self._children(paths.instances), problems)
         groups = _readable("groups", lambda: self._children(paths.groups), problems)
         return {
@@ -396,8 +395,7 @@ class Details:
 
     def _children(self, path: str) -> Mapping[str, object]:
         try:
-            deadline = self._locks.deadline(self._locks.settings.request_timeout)
-            return children(self._locks.store.read(path, deadline).node, path)
+            return children(self._database.node(path), path)
         except Denied:
             return {}  # the rules don't let this user read them
 
@@ -564,12 +562,12 @@ class Showing:
             return store_problem(error)
 
     def _jobs(self, request: Request, access: Access, *, can_act: bool) -> Reply:
-        seen, locks = self._board.look(), self._board.locks
+        seen, database = self._board.look(), self._board.database
         found = jobs_json(seen)
         fields: Json = {
             "visitor": {"who": access.who, "canAct": can_act},
             "readOnly": self._read_only,
-            "database": "/".join(filter(None, (locks.store.name, locks.settings.prefix))),
+            "database": "/".join(filter(None, (database.store.name, database.settings.prefix))),
         }
         # As with the stream, a renewal is no news.
         digest = sha256(json.dumps([fields, *found.essence()]).encode()).hexdigest()

@@ -67,13 +67,11 @@ class _Connection:
     def revoke(self, header: str) -> None:
         self.revoked = header
 
-    def header_after(self, reply: Reply, header: str, deadline: Deadline) -> str | None:
-        """Return the header to send the request again with; None if the reply is the answer to it.
+    def another_header(self, header: str, deadline: Deadline) -> str | None:
+        """Return the header to send a request again with that has refused this one's token; None if there is no other.
 
-        A token may expire, or be revoked, on the way of a request. Then this reply refuses the token of the `header`.
+        A token may expire, or be revoked, on the way of a request.
         """
-        if reply.status != HTTPStatus.UNAUTHORIZED or not _ABOUT_TOKENS.search(_error_text(reply)):
-            return None
         another = self.tokens.instead_of(header, deadline)
         return None if another == header else another
 
@@ -160,9 +158,11 @@ class RtdbStore:
             header = connection.tokens.another(header, deadline)
         try:
             reply, refusal = self._open(connection, path, header, deadline)
-            if refusal is not None and (another := connection.header_after(refusal, header, deadline)) is not None:
-                header = another
-                reply, refusal = self._open(connection, path, header, deadline)
+            if refusal is not None and _refuses_token(refusal):
+                another = connection.another_header(header, deadline)
+                if another is not None:
+                    header = another
+                    reply, refusal = self._open(connection, path, header, deadline)
         except NoReply as error:
             raise _unreachable(connection, error) from error
         if refusal is not None:
@@ -212,7 +212,7 @@ class RtdbStore:
             body = _TO_JSON.encode(node).encode()
         try:
             reply = connection.transport.send(method, target, headers, body, deadline)
-            if (another := connection.header_after(reply, header, deadline)) is not None:
+            if _refuses_token(reply) and (another := connection.another_header(header, deadline)) is not None:
                 headers["Authorization"] = another
                 reply = connection.transport.send(method, target, headers, body, deadline)
         except NoReply as error:
@@ -252,6 +252,12 @@ def _unreachable(connection: _Connection, error: NoReply) -> Unavailable:
 
 # A 401 has two meanings: the token is not accepted, or the rules refuse the request ("Permission denied").
 _ABOUT_TOKENS = re.compile(r"\btoken\b|Unauthorized request", re.IGNORECASE)
+
+
+def _refuses_token(reply: Reply) -> bool:
+    return reply.status == HTTPStatus.UNAUTHORIZED and _ABOUT_TOKENS.search(_error_text(reply)) is not None
+
+
 _REMEDY_OF_TOKEN = (
     "RTDB does not accept the access token: check that the credentials belong to the database's project, and that the "
     "service account has the role Firebase Realtime Database Admin."

@@ -2,7 +2,6 @@
 refusal.
 
     Claimer     claims a tick that is due, and what the record leaves to do before it
-    Ears        when to try again, by what is heard of the run that has the lock
     Canceller   asks the run of another tick to end, with `overlap="cancel_previous"`
     Resumer     claims a tick anew, by hand, and looks at its history under the lock
 
@@ -18,22 +17,21 @@ from __future__ import annotations
 
 import logging
 import math
-import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from firecron.base.clocks import LONGEST_HEEDED, Timing, backoff, heeding
+from firecron.base.clocks import LONGEST_HEEDED, backoff, heeding
 from firecron.base.instants import to_milliseconds
 from firecron.cron.schedule import is_tick
 from firecron.errors import ConfigurationError, Denied, Malformed, StoreError
 from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions
+from firecron.lock.blocks import Waiting
+from firecron.lock.database import Database
 from firecron.lock.lease import Lease
 from firecron.lock.protocol import Bid, Held
 from firecron.lock.record import IDLE, Choose, Current, LockRecord, Refused, Request, parse
 from firecron.lock.refusal import Refusal, claimed_since, not_known
-from firecron.lock.service import LockService
-from firecron.lock.waiting import Waiting
 from firecron.runs.history import Bookkeeper, History
 from firecron.runs.lanes import report_missed, report_skipped
 from firecron.runs.policy import (
@@ -89,23 +87,15 @@ class Claimed:
 class Claimer:
     """Makes claims. The `agenda` is asked to look again at a refused lock when it expires, in case its run has died."""
 
-    def __init__(
-        self,
-        locks: LockService,
-        timing: Timing,
-        agenda: Agenda,
-        chance: Callable[[], float] = random.random,
-    ) -> None:
-        self._locks = locks
-        self._events = locks.events
-        self._timing = timing
+    def __init__(self, database: Database, agenda: Agenda) -> None:
+        self._database = database
         self._agenda = agenda
-        self._chance = chance
-        self._margin = locks.settings.margin_ms
-        self._request_timeout = locks.settings.request_timeout
-        self._canceller = Canceller(locks)
+        self._canceller = Canceller(database)
         self._strange: set[str] = set()
-        self._ears = Ears(locks, timing, agenda, chance)
+        # The runs of other instances that a tick waits for: for each job that has such a turn, what is heard of its
+        # lock's node, from the first refusal to the end of the claim. It only says when to try again, and wakes the
+        # agenda when that may be sooner. Where nothing is heard, the claimer tries as often as without it.
+        self._waiting: dict[str, Waiting] = {}
 
     def prepare(self, job: Job, wanted: WantedClaim) -> PendingClaim:
         """Return a pending claim, with a token of its own, for a wanted claim."""
@@ -131,7 +121,7 @@ class Claimer:
 
     def drop(self, pending: PendingClaim) -> None:
         """End a pending claim: give up the ticks that are in doubt."""
-        self._ears.close(pending.job)
+        self._hear_no_more(pending.job)
         if pending.in_doubt:
             self._settle_doubts(pending, self._newest_claimed(pending.job))
 
@@ -145,7 +135,7 @@ class Claimer:
             answer = self._claim(pending)
         finally:
             if not isinstance(answer, float):
-                self._ears.close(pending.job)
+                self._hear_no_more(pending.job)
         return answer
 
     def pause(self, pending: PendingClaim, planned: float) -> float | None:
@@ -154,14 +144,14 @@ class Claimer:
         `planned` are those until the planned try. If nothing is heard any more, no try comes later than planned: a
         stream that fails again and again would put it off each time. Return None if this claim never hears anything.
         """
-        if pending.refusal is None or pending.refusal.reason != "held" or not self._ears.has_one(pending.job):
+        if pending.refusal is None or pending.refusal.reason != "held" or pending.job.name not in self._waiting:
             return None
         # The next try comes at the end of the grace at the latest.
         return max(0.0, min(self._pause(pending.job, planned), self._left(pending)))
 
     def forget(self) -> None:
-        """Listen for no turn any more: the turns are dropped, or a forked child's parent has them."""
-        self._ears.forget()
+        """Listen for no turn any more: the turns are dropped. Their streams are closed by others."""
+        self._waiting = {}
 
     def _claim(self, pending: PendingClaim) -> Claimed | Refusal | float | None:
         job, wanted, due = pending.job, pending.wanted, pending.wanted.due
@@ -175,8 +165,9 @@ class Claimer:
                 return None
             # `ask` claims nothing after the grace, but the reply may come later. Without time for it, a claim that was
             # written would keep the lock for a ttl, without a run.
-            self._ears.start(job)
-            answer = self._locks.contender.attempt(pending.bid, within=max(left, self._request_timeout))
+            if (waiting := self._waiting.get(job.name)) is not None:
+                waiting.start(0.0)
+            answer = self._database.attempt(pending.bid, within=max(left, self._database.settings.request_timeout))
             if isinstance(answer, Held):
                 replaced = _replaced_by(answer)
                 before = None if replaced is None else replaced.slot
@@ -200,9 +191,9 @@ class Claimer:
             # A look (a claim without a tick) that finds nothing to do is not worth an event.
             slot = wanted.tick_to_report
             if answer.reason != "slot_done" or slot is not None:
-                self._locks.contender.tell(answer)
+                self._database.tell(answer)
             if slot is not None and _is_no_overlap(answer):
-                report_missed(self._events, job.name, slot, f"its lock is held, and {answer.problem}")
+                report_missed(self._database.events, job.name, slot, f"its lock is held, and {answer.problem}")
             return answer
         if pending.tries == 1:
             self._say_that_it_waits(job, due, answer)
@@ -220,18 +211,18 @@ class Claimer:
             return replace(request, missed=remember(current, options.schedule, now))
 
         bid = self._bid(options, ask)
-        answer = self._locks.contender.attempt(bid)
+        answer = self._database.attempt(bid)
         if isinstance(answer, Refusal):
-            self._locks.contender.tell(answer)
+            self._database.tell(answer)
             return answer
         return Claimed(bid, answer, None)
 
     def _left(self, pending: PendingClaim) -> float:
-        return math.inf if pending.ends is None else (pending.ends - self._timing.mono()) / 1000
+        return math.inf if pending.ends is None else (pending.ends - self._database.timing.mono()) / 1000
 
     def _time_left(self, job: Job, due: str) -> float:
         """Return for how many seconds the tick may still start: until its grace is over, or the next tick comes."""
-        time, moment = time_to_start(job.options, due), self._locks.clock.peek()
+        time, moment = time_to_start(job.options, due), self._database.clock.peek()
         gone = 0 if moment is None else moment.server - to_milliseconds(due)
         return max(0.0, time - gone) / 1000
 
@@ -240,7 +231,7 @@ class Claimer:
 
         Return None without a tick, or while RTDB's time is not known.
         """
-        moment = self._locks.clock.peek()
+        moment = self._database.clock.peek()
         if due is None or moment is None:
             return None
         # RTDB's time is cut to whole milliseconds, and the tick may still start within its last one.
@@ -248,7 +239,7 @@ class Claimer:
 
     def _is_late(self, options: JobOptions, due: str | None) -> bool:
         ends = self._ends(options, due)
-        return ends is not None and self._timing.mono() >= ends
+        return ends is not None and self._database.timing.mono() >= ends
 
     def _bid_for(self, pending: PendingClaim) -> Bid:
         """Return a bid that asks at each try for the claim that is wanted at that time."""
@@ -261,8 +252,8 @@ class Claimer:
                 due = None  # RTDB's time has just become known: too late for the tick, not for the record's own claims
             if wanted.looks_back and not wanted.had_others and (record is None or record.slot is None):
                 return Refused("slot_done", current)
-            is_late = wanted.is_later and due is not None and is_late_for(record, due, now, self._margin)
-            claim = choose(record, options, None if is_late else due, now, self._margin, wanted.trigger)
+            is_late = wanted.is_later and due is not None and is_late_for(record, due, now, self._database.margin)
+            claim = choose(record, options, None if is_late else due, now, self._database.margin, wanted.trigger)
             if claim is None:
                 return Refused("held" if is_late else "slot_done", current)
             pending.asked[now] = claim
@@ -273,7 +264,7 @@ class Claimer:
         return self._bid(options, ask)
 
     def _bid(self, options: JobOptions, choose: Choose) -> Bid:
-        return self._locks.contender.bid(
+        return self._database.bid(
             options.name,
             options.lock_ttl / 1000,
             hold_at_least=options.hold_at_least / 1000,
@@ -291,16 +282,33 @@ class Claimer:
         if refusal.reason in ("unavailable", "slot_early"):
             # Whatever the database asks for, there is another try before the tick is too late.
             affordable = min(self._time_left(pending.job, pending.wanted.due) / 2, LONGEST_HEEDED)
-            return heeding(backoff(pending.tries + 2, self._chance()), refusal.error, affordable)
+            return heeding(backoff(pending.tries + 2, self._database.chance()), refusal.error, affordable)
         if refusal.reason == "held" and pending.job.options.waits:
-            self._ears.refused(pending.job, refusal)
+            self._hear(pending.job, refusal)
             return self._pause(pending.job)
         return None
 
     def _pause(self, job: Job, planned: float = math.inf) -> float:
         """Return the seconds until the next try, by what is heard; if nothing is, some seconds, or those `planned`."""
-        heard = self._ears.seconds(job)
-        return min(0.5 + 4.5 * self._chance(), planned) if heard is None else heard
+        waiting = self._waiting.get(job.name)
+        if waiting is not None and waiting.hears:
+            return waiting.seconds()
+        return min(0.5 + 4.5 * self._database.chance(), planned)
+
+    def _hear(self, job: Job, refusal: Refusal) -> None:
+        """Follow the job's lock, whose ticks wait for other instances: a try was refused."""
+        if not self._database.streams.can_tell:
+            return
+        waiting = self._waiting.get(job.name)
+        if waiting is None:
+            wake = lambda: self._agenda.wake(job)  # noqa: E731
+            waiting = self._waiting[job.name] = Waiting(self._database, job.name, math.inf, wake)
+            waiting.start(0.0)
+        waiting.goes_on(refusal)
+
+    def _hear_no_more(self, job: Job) -> None:
+        if (waiting := self._waiting.pop(job.name, None)) is not None:
+            waiting.close()
 
     def _end(self, pending: PendingClaim, due: str) -> None:
         """Give up the tick of a pending claim at the end of its grace, and those in doubt.
@@ -318,9 +326,9 @@ class Claimer:
 
     def _newest_claimed(self, job: Job) -> str | None:
         """Return the newest tick that was claimed, by the node; None if there is none, or if it can't be read."""
-        clock, locks = self._locks.clock.peek(), self._locks
+        clock, database = self._database.clock.peek(), self._database
         try:
-            node = locks.store.read(locks.paths.lock(job.name), locks.deadline(self._request_timeout)).node
+            node = database.node(database.paths.lock(job.name))
             current = IDLE if clock is None else parse(node, clock.server)
         except (StoreError, Malformed):
             return None
@@ -344,28 +352,28 @@ class Claimer:
         """
         was_held = refusal is not None and refusal.reason == "held"
         if newest is not None and (due == newest or (was_held and due < newest)):
-            self._locks.contender.tell(claimed_since(job.name, newest))
+            self._database.tell(claimed_since(job.name, newest))
             return
         if refusal is not None:
-            self._locks.contender.tell(refusal)
+            self._database.tell(refusal)
         if refusal is None or refusal.reason != "held":
-            report_missed(self._events, job.name, due, "it could not start in time")
+            report_missed(self._database.events, job.name, due, "it could not start in time")
         elif _is_no_overlap(refusal):
-            report_missed(self._events, job.name, due, f"its lock is held, and {refusal.problem}")
+            report_missed(self._database.events, job.name, due, f"its lock is held, and {refusal.problem}")
         else:
-            report_skipped(self._events, job.name, due, "the run before it did not end in time")
+            report_skipped(self._database.events, job.name, due, "the run before it did not end in time")
 
     def _say_that_it_waits(self, job: Job, due: str | None, refusal: Refusal) -> None:
         level = logging.WARNING if refusal.reason == "unavailable" else logging.INFO
         message = f'"{job.name}" can\'t start its tick {due} yet, and tries again: {refusal.message}'
-        self._events.emit("run.delayed", job.name, level, message, slot=due, reason=refusal.reason)
+        self._database.events.emit("run.delayed", job.name, level, message, slot=due, reason=refusal.reason)
 
     def _note(self, job: Job, refusal: Refusal) -> None:
         """Look in a refusal for a run that may have to be taken over, and for a tick of another schedule."""
         self._compare(job, refusal.slot)
         if job.options.reruns and refusal.unfinished is not None and refusal.free_at is not None:
             free_at = to_milliseconds(refusal.free_at)
-            moment = self._locks.clock.peek()
+            moment = self._database.clock.peek()
             if moment is not None and free_at > moment.server:
                 self._agenda.look_again(job, free_at)
 
@@ -374,7 +382,7 @@ class Claimer:
 
         The database could not be reached when a run was to be taken over.
         """
-        moment, seconds = self._locks.clock.peek(), heeding(2 + 3 * self._chance(), refusal.error)
+        moment, seconds = self._database.clock.peek(), heeding(2 + 3 * self._database.chance(), refusal.error)
         self._agenda.look_again(job, 0 if moment is None else moment.server + round(1000 * seconds))
 
     def _compare(self, job: Job, slot: str | None) -> None:
@@ -390,7 +398,9 @@ class Claimer:
             "revision has another schedule, and each revision runs its own ticks until one is gone; or somebody has "
             "started a run for that instant by hand"
         )
-        self._events.emit("job.schedule_differs", job.name, logging.WARNING, message, slot=slot, line=schedule.line)
+        self._database.events.emit(
+            "job.schedule_differs", job.name, logging.WARNING, message, slot=slot, line=schedule.line
+        )
 
 
 def _is_no_overlap(refusal: Refusal) -> bool:
@@ -404,66 +414,6 @@ def _is_no_overlap(refusal: Refusal) -> bool:
 def _replaced_by(held: Held) -> LockRecord | None:
     """Return the record that the claim has replaced, if there was one."""
     return held.replaced if isinstance(held.replaced, LockRecord) else None
-
-
-# --- the runs of other instances that a tick waits for
-#
-# There is one ear for each job that has such a turn. It only says when to try again, and wakes the agenda when that may
-# be sooner. It follows the lock's node from the first refusal to the end of the claim. Where nothing is heard, the
-# claimer tries as often as without it.
-
-
-class Ears:
-    """The ears of an instance, by the job's name."""
-
-    def __init__(self, locks: LockService, timing: Timing, agenda: Agenda, chance: Callable[[], float]) -> None:
-        self._locks = locks
-        self._timing = timing
-        self._agenda = agenda
-        self._chance = chance
-        self._ears: dict[str, Waiting] = {}
-
-    def start(self, job: Job) -> None:
-        """A try begins."""
-        if (ear := self._ears.get(job.name)) is not None:
-            ear.start(0.0)
-
-    def refused(self, job: Job, refusal: Refusal) -> None:
-        """The try was refused, and the job's ticks wait for other instances."""
-        if not self._locks.streams.can_tell:
-            return
-        ear = self._ears.get(job.name)
-        if ear is None:
-            ear = self._ears[job.name] = Waiting(
-                math.inf,
-                self._locks.streams,
-                self._locks.paths.lock(job.name),
-                self._locks.clock,
-                self._timing,
-                self._locks.settings.margin_ms,
-                wake=lambda: self._agenda.wake(job),
-                chance=self._chance,
-            )
-            ear.start(0.0)
-        ear.goes_on(refusal)
-
-    def has_one(self, job: Job) -> bool:
-        """Whether a turn of the job follows its lock, or is about to."""
-        return job.name in self._ears
-
-    def seconds(self, job: Job) -> float | None:
-        """Return the seconds until the next try, by what is heard now; None if nothing is heard."""
-        ear = self._ears.get(job.name)
-        return None if ear is None or not ear.hears else ear.seconds()
-
-    def close(self, job: Job) -> None:
-        """The claim has ended."""
-        if (ear := self._ears.pop(job.name, None)) is not None:
-            ear.close()
-
-    def forget(self) -> None:
-        """Forget all ears. Their streams are closed by others, or are the parent's."""
-        self._ears = {}
 
 
 # --- cancelling the run before a tick
@@ -484,9 +434,8 @@ _AGAIN = 1.0
 class Canceller:
     """Cancels the runs before ticks that are due."""
 
-    def __init__(self, locks: LockService) -> None:
-        self._contender = locks.contender
-        self._events = locks.events
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def cancel_elsewhere(self, pending: PendingClaim, refusal: Refusal) -> None:
         """Cancel the run that holds the lock, by the refusal of a claim. The claim's next try follows it up.
@@ -522,10 +471,10 @@ class Canceller:
     def _ask(self, job: Job, due: str, holder: str, fence: int) -> float | None:
         """Ask the run to end. Return None if it is asked, or over; else the seconds until a later look asks again."""
         try:
-            self._contender.cancel(job.name, holder, fence, _why(due))
+            self._database.cancel(job.name, holder, fence, _why(due))
         except StoreError as error:
             message = f'"{job.name}" can\'t cancel the run before its tick {due} yet, and tries again: {error}'
-            self._events.emit("run.delayed", job.name, logging.WARNING, message, slot=due, reason="held")
+            self._database.events.emit("run.delayed", job.name, logging.WARNING, message, slot=due, reason="held")
             # The node is that of the run's renewals, which come as often as this.
             return heeding(_AGAIN, error, job.options.lock_ttl / 3000)
         return None
@@ -541,8 +490,8 @@ def _why(due: str) -> str:
 class Resumer:
     """Claims ticks anew, by hand."""
 
-    def __init__(self, locks: LockService, history: History, claimer: Claimer, bookkeeper: Bookkeeper) -> None:
-        self._locks = locks
+    def __init__(self, database: Database, history: History, claimer: Claimer, bookkeeper: Bookkeeper) -> None:
+        self._database = database
         self._history = history
         self._claimer = claimer
         self._bookkeeper = bookkeeper
@@ -569,7 +518,7 @@ class Resumer:
         if isinstance(found, Resumed):
             return replace(claimed, resumed=found)
         self._give_back(job, claimed)
-        self._locks.contender.tell(found)
+        self._database.tell(found)
         return found
 
     def _judged(self, job: Job, key: str, claimed: Claimed) -> Resumed | Refusal:
@@ -591,7 +540,7 @@ class Resumer:
 
         What the claim has removed from the record is written to the history, whatever becomes of the release.
         """
-        lease = self._locks.contender.unkept(claimed.bid, claimed.held)
+        lease = Lease(self._database, claimed.bid, claimed.held)
         try:
             lease.release(before=_replaced_by(claimed.held))
         finally:

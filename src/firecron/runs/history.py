@@ -21,20 +21,16 @@ the lock, its own entry in the history has the outcome. So each end is emitted o
 from __future__ import annotations
 
 import logging
-import random
-from collections.abc import Callable
 from dataclasses import replace
 
-from firecron.base.clocks import Deadline, Timing, wait_or_raise
-from firecron.base.events import Events, Slug
-from firecron.base.identity import Identity
+from firecron.base.clocks import Deadline, wait_or_raise
+from firecron.base.events import Slug
 from firecron.base.threads import Crew, Outstanding
 from firecron.errors import Denied, StoreError, Unavailable
 from firecron.jobs.job import Job
+from firecron.lock.database import Database
 from firecron.lock.protocol import Held
 from firecron.lock.record import LockRecord
-from firecron.lock.refusal import Roster
-from firecron.lock.service import LockService
 from firecron.runs.entry import Entry
 from firecron.runs.policy import Claim, before_manual, between
 from firecron.store import NULL_ETAG, Snapshot
@@ -43,16 +39,11 @@ _PRUNE_ONE_IN = 10
 
 
 class History:
-    """Reads and writes the history in the store of `locks`, and keeps `history_limit` entries a job."""
+    """Reads and writes the history of a database, and keeps `history_limit` entries a job."""
 
-    def __init__(self, locks: LockService, timing: Timing, chance: Callable[[], float] = random.random) -> None:
-        self._locks = locks
-        self._store = locks.store
-        self._paths = locks.paths
-        self._limit = locks.settings.history_limit
-        self._events = locks.events
-        self._timing = timing
-        self._chance = chance
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._limit = database.settings.history_limit
 
     def record(self, name: str, entry: Entry) -> bool:
         """Write the entry, and sometimes prune. An error of the store is logged, not raised.
@@ -63,14 +54,14 @@ class History:
             stands = self._put(self._path(name, entry.key), entry)
         except StoreError as error:
             message = f'The history of "{name}" may lack the entry {entry.key} ({entry.outcome}): {error}'
-            self._events.emit("history.failed", name, logging.WARNING, message, key=entry.key, why=str(error))
+            self._database.events.emit("history.failed", name, logging.WARNING, message, key=entry.key, why=str(error))
             return True
-        if self._chance() < 1 / _PRUNE_ONE_IN:
+        if self._database.chance() < 1 / _PRUNE_ONE_IN:
             try:
                 self.prune(name)
             except StoreError as error:
                 message = f'The history of "{name}" was not pruned, and a later write tries again: {error}'
-                self._events.emit("history.failed", name, logging.WARNING, message, why=str(error))
+                self._database.events.emit("history.failed", name, logging.WARNING, message, why=str(error))
         return stands
 
     def read(self, name: str) -> dict[str, object]:
@@ -79,7 +70,7 @@ class History:
         Args:
             name: The job's name.
         """
-        node = self._store.read(self._paths.runs_of(name), self._deadline()).node
+        node = self._database.store.read(self._database.paths.runs_of(name), self._deadline()).node
         return dict(sorted(node.items())) if isinstance(node, dict) else {}
 
     def entry(self, name: str, key: str) -> object:
@@ -89,7 +80,7 @@ class History:
             name: The job's name.
             key: The entry's key: a tick, or the start of a run by hand.
         """
-        return self._store.read(self._path(name, key), self._deadline()).node
+        return self._database.store.read(self._path(name, key), self._deadline()).node
 
     def latest(self, name: str, deadline: Deadline) -> tuple[str, object] | None:
         """Return the key and the node of the newest entry, None if there is none. Raise StoreError.
@@ -98,15 +89,16 @@ class History:
             name: The job's name.
             deadline: When to give up: `locks.deadline(seconds)`.
         """
-        return self._store.newest(self._paths.runs_of(name), deadline)
+        return self._database.store.newest(self._database.paths.runs_of(name), deadline)
 
     def prune(self, name: str) -> None:
         """Delete the oldest entries beyond the limit, each in one write with the steps of its tick. Raise StoreError.
 
         The unfinished tick is kept: another attempt may need its steps.
         """
-        runs = self._paths.runs_of(name)
-        keys = sorted(self._store.keys(runs, self._deadline()))
+        store, paths = self._database.store, self._database.paths
+        runs = paths.runs_of(name)
+        keys = sorted(store.keys(runs, self._deadline()))
         old, kept = keys[: -self._limit], keys[-self._limit :]
         if not old:
             return
@@ -114,27 +106,31 @@ class History:
         ticks = [tick for tick in self._ticks_with_steps(name) if tick < kept[0]]
         unfinished = self._unfinished(name) if ticks else None
         gone = [f"{runs}/{key}" for key in old if key != unfinished]
-        gone += [self._paths.steps_of(name, tick) for tick in ticks if tick != unfinished]
+        gone += [paths.steps_of(name, tick) for tick in ticks if tick != unfinished]
         if gone:
-            self._store.merge(self._paths.prefix, {self._paths.relative(path): None for path in gone}, self._deadline())
+            store.merge(
+                paths.prefix,
+                {paths.relative(path): None for path in gone},
+                self._deadline(),
+            )
 
     def _ticks_with_steps(self, name: str) -> list[str]:
         """Return the ticks of a job that have steps; none where the rules are older than steps."""
         try:
-            return self._store.keys(self._paths.all_steps_of(name), self._deadline())
+            return self._database.store.keys(self._database.paths.all_steps_of(name), self._deadline())
         except Denied:
             return []
 
     def _unfinished(self, name: str) -> str | None:
-        node = self._store.read(self._paths.lock(name), self._deadline()).node
+        node = self._database.store.read(self._database.paths.lock(name), self._deadline()).node
         unfinished = node.get("unfinished") if isinstance(node, dict) else None
         return unfinished if isinstance(unfinished, str) else None
 
     def _path(self, name: str, key: str) -> str:
-        return f"{self._paths.runs_of(name)}/{key}"
+        return f"{self._database.paths.runs_of(name)}/{key}"
 
     def _deadline(self) -> Deadline:
-        return self._locks.deadline(self._locks.settings.release_timeout)
+        return self._database.deadline(self._database.settings.release_timeout)
 
     def _put(self, path: str, entry: Entry) -> bool:
         """Write the entry, unless the key holds an entry that it doesn't outrank. Return whether it stands there.
@@ -146,14 +142,14 @@ class History:
         tries = 0
         while True:
             try:
-                answer = self._store.swap(path, etag, node, deadline)
+                answer = self._database.store.swap(path, etag, node, deadline)
                 if not isinstance(answer, Snapshot) or not entry.outranks(answer.node):
                     return not isinstance(answer, Snapshot) or answer.node == node
                 etag, problem = answer.etag, Unavailable("others keep changing the entry")
             except Unavailable as error:
                 problem = error
             tries += 1
-            wait_or_raise(problem, tries, deadline, self._timing, self._chance())
+            wait_or_raise(problem, tries, deadline, self._database.timing, self._database.chance())
 
 
 # --- the ticks that did not run
@@ -170,15 +166,11 @@ _SLUGS: dict[str, Slug] = {
 class Bookkeeper:
     """Writes to the history, on the threads of its `crew`, the ticks that claims have passed over."""
 
-    def __init__(
-        self, history: History, crew: Crew, identity: Identity, timing: Timing, events: Events, roster: Roster
-    ) -> None:
+    def __init__(self, database: Database, history: History, crew: Crew) -> None:
+        self._database = database
         self._history = history
         self.crew = crew
-        self._identity = identity
-        self._events = events
-        self._roster = roster
-        self.outstanding = Outstanding(timing)
+        self.outstanding = Outstanding(database.timing)
 
     def note(self, job: Job, held: Held, claim: Claim | None) -> None:
         """Give the ticks that this claim has passed over to a thread, which writes them. A run by hand has no claim.
@@ -204,7 +196,7 @@ class Bookkeeper:
         level = logging.INFO if entry.outcome in ("skipped", "cancelled") else logging.WARNING
         said = f'"{job.name}" {"did not finish" if has_begun else "did not run"} {ticks} {entry.slot}'
         message = f"{said}: {entry.outcome}"
-        self._events.emit(
+        self._database.events.emit(
             _SLUGS[entry.outcome],
             job.name,
             level,
@@ -218,23 +210,20 @@ class Bookkeeper:
         """Wait until everything is written, but not longer than `until` on the monotonic clock."""
         self.outstanding.wait(until)
 
-    def after_fork(self) -> None:
-        """Forget in a forked child the entries that are not written yet: the parent writes them."""
-        self.outstanding.after_fork()
-        self.crew.after_fork()
-
     def _write(self, job: Job, held: Held, claim: Claim | None, mark: object) -> None:
         try:
             record = held.replaced if isinstance(held.replaced, LockRecord) else None
             if claim is None:
                 entries = before_manual(record)
             else:
-                silent_since = None if record is None else self._roster.silent_since(record, job.options.lock_ttl)
+                silent_since = None
+                if record is not None and record.releasedAt is None:  # else its holder has not died
+                    silent_since = self._database.roster.silent_since(record, job.options.lock_ttl)
                 entries = between(record, job.options, claim, silent_since)
             for entry in entries:
                 if entry.outcome in _SLUGS and entry.outcome != "abandoned":
                     self.tell(job, entry)
-            writer = self._identity
+            writer = self._database.identity
             for entry in entries:
                 own = replace(entry, instance_id=writer.instance_id, instance=writer.instance)
                 stands = self._history.record(job.name, own)
@@ -247,4 +236,4 @@ class Bookkeeper:
 
     def _complain(self, job: Job, error: Exception) -> None:
         message = f'The ticks of "{job.name}" that did not run could not be written to its history: {error!r}'
-        self._events.emit("history.failed", job.name, logging.WARNING, message, why=repr(error))
+        self._database.events.emit("history.failed", job.name, logging.WARNING, message, why=repr(error))

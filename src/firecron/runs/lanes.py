@@ -27,22 +27,30 @@ import threading
 from dataclasses import dataclass, field
 
 from firecron.base.events import Events
+from firecron.base.flag import in_each_process
 from firecron.jobs.job import Job
+from firecron.lock.database import Database
 from firecron.runs.turn import Agenda, Lane, Place, Turn
 
 
 class Lanes:
     """The lanes of all jobs.
 
-    A job with overlap="allow" may have `most` runs at a time. The `agenda` gets each turn that is called.
+    A job with overlap="allow" may have `max_concurrent` runs at a time. The `agenda` gets each turn that is called.
     """
 
-    def __init__(self, most: int, events: Events, agenda: Agenda) -> None:
-        self._most = most
-        self._events = events
+    def __init__(self, database: Database, agenda: Agenda) -> None:
+        self._most = database.settings.max_concurrent
+        self._events = database.events
         self._agenda = agenda
-        self._lock = threading.Lock()
         self._lanes: dict[str, Lane] = {}
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
+        """Begin without lanes. In a forked child none of the parent's turns is called."""
+        self._lock = threading.Lock()
+        self.clear()
+        self._lanes = {}
 
     def lane(self, job: Job) -> Lane:
         options = job.options
@@ -194,12 +202,6 @@ class Lanes:
                 lane.look = None
                 if lane.state != "trying":
                     lane.current = None
-
-    def after_fork(self) -> None:
-        """Forget the lanes in a forked child: their turns and runs are the parent's."""
-        self._lock = threading.Lock()
-        self.clear()
-        self._lanes = {}
 
     def _go_on(self, lane: Lane, *, again: bool = False) -> None:
         dropped = _Dropped()

@@ -5,6 +5,9 @@
     record     write the run to the history; the bookkeeper writes the ticks that the claim has passed over
 
 A turn has a worker thread while it claims, runs and records, but not while it waits for its next try.
+
+An interruption at any line, such as Ctrl-C, never leaves a lease that is still renewed, or a run that still counts as
+under way. It may leave the lock held: if the release is interrupted, the lock becomes free when it expires.
 """
 
 from __future__ import annotations
@@ -12,31 +15,56 @@ from __future__ import annotations
 import logging
 import math
 import secrets
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
-from firecron.base.clocks import Timing
-from firecron.base.flag import Flag
-from firecron.base.identity import Identity
+from firecron.base.events import Slug
+from firecron.base.flag import Flag, in_each_process
+from firecron.base.instants import to_milliseconds
+from firecron.base.texts import described
 from firecron.base.threads import Outstanding
 from firecron.errors import Stopping
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry, Result
-from firecron.jobs.run import Trigger
+from firecron.jobs.run import Outcome, Run, Trigger
+from firecron.lock.database import Database
 from firecron.lock.lease import Lease
 from firecron.lock.refusal import Refusal
-from firecron.lock.service import LockService
-from firecron.runs.body import CANCEL_AHEAD, Loop
+from firecron.runs.body import CANCEL_AHEAD, Ending, Loop
 from firecron.runs.claimer import Canceller, Claimed, Claimer, Resumer
-from firecron.runs.execution import Performer, Ran, run_of
+from firecron.runs.entry import Entry, manual_key
+from firecron.runs.execution import Execution, Unlocked, run_of
 from firecron.runs.history import Bookkeeper, History
 from firecron.runs.lanes import Lanes, report_skipped
 from firecron.runs.policy import MOST_CLAIMS, MOST_MISSED
 from firecron.runs.turn import PendingClaim, Place, Turn, WantedClaim
+from firecron.steps.protocol import Claimant
+from firecron.steps.steps import Steps
 
 _LOOK_AGAIN = 1.0
+
+_SLUGS: dict[Outcome, Slug] = {
+    "succeeded": "run.succeeded",
+    "failed": "run.failed",
+    "lost": "run.lost",
+    "interrupted": "run.interrupted",
+    "cancelled": "run.cancelled",
+}
+_LEVELS = {"succeeded": logging.INFO, "cancelled": logging.INFO, "interrupted": logging.WARNING}
+# The ending of a run whose thread was interrupted before its body returned an ending.
+_CUT_SHORT = Ending("interrupted")
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """The result of a run that has ended, and its entry for the history: None if another process writes the entry."""
+
+    result: Result
+    entry: Entry | None = None
 
 
 class Runner:
@@ -44,34 +72,34 @@ class Runner:
 
     def __init__(
         self,
-        locks: LockService,
-        timing: Timing,
+        database: Database,
         history: History,
-        identity: Identity,
         registry: Registry,
         claimer: Claimer,
         lanes: Lanes,
         bookkeeper: Bookkeeper,
     ) -> None:
-        self._locks = locks
-        self._events = locks.events
-        self._timing = timing
+        self._database = database
         self._history = history
         self._bookkeeper = bookkeeper
         self._registry = registry
         self._claimer = claimer
-        self._resumer = Resumer(locks, history, claimer, bookkeeper)
+        self._resumer = Resumer(database, history, claimer, bookkeeper)
         self._lanes = lanes
-        self._canceller = Canceller(locks)
-        self.performer = Performer(locks, timing, identity, lambda: bool(self.stopping))
+        self._canceller = Canceller(database)
+        self.outstanding = Outstanding(database.timing)
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
         self.loop: Loop | None = None
         self.stopping = Flag()
-        self.outstanding = Outstanding(timing)
-        self._unanswered: dict[str, PendingClaim] = {}
+        self._lock = threading.Lock()
+        self._active: list[Execution] = []
+        self._unanswered: dict[str, PendingClaim] = {}  # with the tokens of this process
 
     def turn(self, job: Job, wanted: WantedClaim) -> Turn:
         """Return a new turn of a job, for `go_on`."""
-        return Turn(job, wanted, self._lanes.lane(job), self._timing.mono())
+        return Turn(job, wanted, self._lanes.lane(job), self._database.timing.mono())
 
     def wants(self, job: Job) -> bool:
         """Return whether turns of the job are taken: the registry wants it here, and this instance is not stopping."""
@@ -96,7 +124,7 @@ class Runner:
                     return left
                 if not self._lanes.enter(turn):
                     return self._cancel_previous(turn)
-                turn.take_up(self._timing.mono(), self._locks.settings.margin_ms)
+                turn.take_up(self._database.timing.mono(), self._database.margin)
                 answer = self._claim(turn)
                 if isinstance(answer, float):
                     return answer if self._lanes.wait(turn) else None
@@ -155,7 +183,7 @@ class Runner:
                 if _slot_of(answer) == slot:
                     return _raised(result)
                 while not self.stopping and (left := self._hold_left(answer)) > 0:
-                    self._timing.sleep(min(left, _LOOK_AGAIN))
+                    self._database.timing.sleep(min(left, _LOOK_AGAIN))
         raise AssertionError(f"{job.name}: more claims before {slot} than are possible")
 
     def run_manually(self, job: Job, trigger: Trigger = "manual", resume: str | None = None) -> Result:
@@ -173,11 +201,11 @@ class Runner:
             self._lanes.occupy(place)
             self._bookkeeper.note(job, claimed.held, None)
             run = run_of(job, claimed, trigger, run_id)
-            return _raised(self._record(job, self.performer.perform(job, run, claimed, self.loop, run_id)))
+            return _raised(self._record(job, self._perform(job, run, claimed, run_id)))
 
     def running(self) -> dict[str, int]:
         """Return how many runs of each job are under way on this instance."""
-        return dict(Counter(execution.run.name for execution in self.performer.active()))
+        return dict(Counter(execution.run.name for execution in self.active()))
 
     def open(self) -> None:
         """Take turns from now on, also after a stop."""
@@ -191,40 +219,30 @@ class Runner:
 
         Called from any thread.
         """
-        for execution in self.performer.active():
+        for execution in self.active():
             execution.cancel()
-        self.outstanding.hurry(self._timing.mono() + CANCEL_AHEAD * 1000)
+        self.outstanding.hurry(self._database.timing.mono() + CANCEL_AHEAD * 1000)
 
     def stop(self, grace: float) -> None:
         """Tell all runs to stop, and wait up to `grace` seconds for them.
 
         Async runs are cancelled shortly before the end. Runs that go on after it keep their locks until these expire.
         """
-        deadline = self._timing.mono() + grace * 1000
+        deadline = self._database.timing.mono() + grace * 1000
         self.stopping.set()
         self._lanes.clear()
-        for execution in self.performer.active():
+        for execution in self.active():
             execution.stop()
         self.outstanding.wait(deadline - CANCEL_AHEAD * 1000)
-        for execution in self.performer.active():
+        for execution in self.active():
             execution.cancel()
         self.outstanding.wait(deadline)
         self._bookkeeper.wait(deadline)
-        for execution in self.performer.active():
-            self._locks.contender.keeper.forget(execution.lease)
+        for execution in self.active():
+            self._database.keeper.forget(execution.lease)
             run = execution.run
             message = f'"{run.name}" still runs as the instance stops; its lock stays held until it expires'
-            self._events.emit("run.left_behind", run.name, logging.WARNING, message, key=run.idempotency_key)
-
-    def after_fork(self) -> None:
-        """Forget all turns and runs in a forked child: they are the parent's."""
-        self.stopping = Flag()
-        self.outstanding.after_fork()
-        self._unanswered = {}  # the tokens are the parent's
-        self._lanes.after_fork()
-        self.performer.after_fork()
-        self._bookkeeper.after_fork()
-        self.loop = None
+            self._database.events.emit("run.left_behind", run.name, logging.WARNING, message, key=run.idempotency_key)
 
     def _cancel_previous(self, turn: Turn) -> float | None:
         """Cancel the run on this instance that the turn stands in line for, if it is of an earlier tick.
@@ -234,11 +252,16 @@ class Runner:
         job, due = turn.job, turn.wanted.due
         if not job.options.cancels_previous or due is None or not self._lanes.is_in_line(turn):
             return None
-        runs = [execution for execution in self.performer.active() if execution.run.name == job.name]
+        runs = [execution for execution in self.active() if execution.run.name == job.name]
         earlier = [run for run in runs if run.is_of_its_tick and run.slot is not None and run.slot < due]
         leases = [run.lease for run in earlier if isinstance(run.lease, Lease)]
         # A run that has claimed and not begun is not under way yet, so look again.
         return self._canceller.cancel_here(job, due, leases) if runs else _LOOK_AGAIN
+
+    def active(self) -> list[Execution]:
+        """Return the runs under way."""
+        with self._lock:
+            return list(self._active)
 
     # --- places
 
@@ -296,7 +319,7 @@ class Runner:
             self._claimer.drop(turn.pending)
         if slot is not None:
             why = "the job does not run here any more (paused, or removed)"
-            report_skipped(self._events, turn.job.name, slot, why)
+            report_skipped(self._database.events, turn.job.name, slot, why)
 
     def _claim(self, turn: Turn) -> Claimed | Refusal | float | None:
         try:
@@ -315,12 +338,12 @@ class Runner:
     def _run_slot(self, job: Job, claimed: Claimed) -> Ran:
         assert claimed.claim is not None
         self._bookkeeper.note(job, claimed.held, claimed.claim)
-        return self.performer.perform(job, run_of(job, claimed, claimed.claim.trigger), claimed, self.loop)
+        return self._perform(job, run_of(job, claimed, claimed.claim.trigger), claimed)
 
     def _hold_left(self, claimed: Claimed) -> float:
         """Return how many seconds are left of the minimum hold of a run that has ended."""
-        reading, now = claimed.held.term.reading, self._locks.clock.peek()
-        held = self._timing.mono() - reading.mono if now is None else now.server - reading.server
+        reading, now = claimed.held.term.reading, self._database.clock.peek()
+        held = self._database.timing.mono() - reading.mono if now is None else now.server - reading.server
         return (claimed.bid.hold_at_least - held) / 1000
 
     def _record(self, job: Job, ran: Ran) -> Result:
@@ -332,6 +355,145 @@ class Runner:
             self._history.record(job.name, ran.entry)
         return ran.result
 
+    def _perform(self, job: Job, run: Run, claimed: Claimed, run_id: str = "") -> Ran:
+        """Run the job, release its lock, and return the result.
+
+        `run_id` is part of the history's key for a run without a slot.
+        """
+        slot = claimed.slot
+        lease = self._lease(claimed)
+        started = claimed.held.term.reading
+        key = claimed.key or manual_key(started.server, run_id)
+        steps = None if isinstance(lease, Unlocked) else self._steps(job, run, claimed, lease, key)
+        own = claimed.is_of_its_tick
+        execution = Execution(self._database, job, run, slot, lease, self.loop, steps, is_of_its_tick=own)
+        process = self._database.process
+        # Ctrl-C, a signal's handler or a listener may raise at any line, so the lease is kept only inside this block.
+        try:
+            try:
+                self._begin(execution, job, claimed)
+                ending = self._release(execution, execution.perform(), self._is_over(execution, job))
+            except BaseException:
+                self._release(execution, _CUT_SHORT)
+                raise
+            finally:
+                self._end(execution)
+        except BaseException:
+            self._end(execution)  # Ctrl-C may have interrupted the first call at any line
+            raise
+        if self._database.process is not process:
+            return Ran(Result(run, "lost"))  # the body has forked and this is the child: the parent records the run
+        outcome, error = ending.outcome, ending.error
+        took = round(self._database.timing.mono() - started.mono)
+        said = f'"{run.name}" {outcome} after {took / 1000:g} s' + (f": {described(error)}" if error else "")
+        self._emit(
+            execution, _SLUGS[outcome], _LEVELS.get(outcome, logging.ERROR), said, error, took=took, note=run.noted
+        )
+        entry = Entry(
+            key,
+            outcome,
+            slot=slot,
+            trigger=run.trigger,
+            started_at=started.server,
+            ended_at=started.server + took,
+            duration=took,
+            attempt=run.attempt,
+            fence=run.fence,
+            instance_id=self._database.identity.instance_id,
+            instance=self._database.identity.instance,
+            error=_said(outcome, error, execution.lease.why_cancelled),
+            note=run.noted,
+        )
+        return Ran(Result(run, outcome, error=error), entry)
+
+    def _lease(self, claimed: Claimed) -> Lease | Unlocked:
+        """Return the run's lease, which is not renewed yet."""
+        bid = claimed.bid
+        return Unlocked(self._database, bid.name) if bid.request.momentary else Lease(self._database, bid, claimed.held)
+
+    def _steps(self, job: Job, run: Run, claimed: Claimed, lease: Lease, key: str) -> Steps | None:
+        """Return the steps of the run; None for a job that has none."""
+        if not job.options.has_steps or run.fence is None:
+            return None
+        started = claimed.held.term.reading
+        return Steps(
+            run,
+            lease,
+            self._database.paths.steps_of(job.name, key),
+            Claimant(job.name, key, run.fence, run.attempt, self._database.identity.instance),
+            lambda: started.server + round(self._database.timing.mono() - started.mono),
+            is_first=claimed.is_first,
+            is_async=job.is_async,
+        )
+
+    def _begin(self, execution: Execution, job: Job, claimed: Claimed) -> None:
+        """Have the lease renewed from now on, add the run to those under way, and emit `run.started`."""
+        run, started = execution.run, claimed.held.term.reading
+        # From now on, and not from the claim: its reply may have been lost, and heard of much later.
+        execution.limit = self._database.timing.mono() + job.options.max_runtime
+        self._database.keeper.keep(execution.lease, renews=job.options.renew, limit=execution.limit)
+        with self._lock:
+            # Under the lock, so that a stop either finds this run in the list, or has set its flag before.
+            self._active.append(execution)
+            if self.stopping:
+                run.stopping.set()
+        lag = (
+            None
+            if claimed.claim is None or execution.slot is None
+            else started.server - to_milliseconds(execution.slot)
+        )
+        said = f'"{run.name}" runs ({run.idempotency_key}, {run.trigger})'
+        self._emit(execution, "run.started", logging.INFO, said, lag=lag)
+
+    def _end(self, execution: Execution) -> None:
+        """Renew the lease no more, and remove the run from those under way. A second call changes nothing."""
+        self._database.keeper.forget(execution.lease)
+        with self._lock:
+            self._active[:] = [other for other in self._active if other is not execution]
+
+    def _is_over(self, execution: Execution, job: Job) -> bool:
+        """Return whether the job's own options have ended the run: they would end a rerun in the same way."""
+        return not job.options.renew or self._database.timing.mono() >= execution.limit
+
+    def _release(self, execution: Execution, ending: Ending, is_over: bool = False) -> Ending:
+        """Release the lock, and return the ending of the run: only the release shows whether the lease has lasted.
+
+        A run that `is_over` counts as finished even if its lease was lost.
+        """
+        run, lease = execution.run, execution.lease
+        run.end()
+        outcome: Outcome = "lost" if run.lost else ending.outcome
+        # A run that was cut short stays `unfinished` in the record, so that another claim finds it.
+        is_finished = ending.outcome in ("succeeded", "failed", "cancelled") or (ending.outcome == "lost" and is_over)
+        finished = execution.slot if is_finished else None
+        lease.release(outcome=outcome, finished=finished, tick=execution.slot)
+        outcome = "lost" if lease.was_lost else outcome
+        return Ending(outcome, ending.error if outcome in ("failed", "lost") else None)
+
+    def _emit(
+        self,
+        execution: Execution,
+        slug: Slug,
+        level: int,
+        message: str,
+        error: BaseException | None = None,
+        **fields: int | str | None,
+    ) -> None:
+        run = execution.run
+        self._database.events.emit(
+            slug,
+            run.name,
+            level,
+            message,
+            error,
+            key=run.idempotency_key,
+            slot=execution.slot,
+            attempt=run.attempt,
+            fence=run.fence,
+            trigger=run.trigger,
+            **fields,
+        )
+
 
 def _slot_of(claimed: Claimed) -> str:
     assert claimed.claim is not None
@@ -340,6 +502,13 @@ def _slot_of(claimed: Claimed) -> str:
 
 def _still_runs(job: Job) -> Result:
     return Result(None, None, Refusal(job.name, "held", f'"{job.name}" still runs on this instance'))
+
+
+def _said(outcome: Outcome, error: BaseException | None, why_cancelled: str | None) -> str | None:
+    """Return the entry's `error`: what the body raised, or why it was cancelled if that has ended it."""
+    if error is not None:
+        return described(error)
+    return why_cancelled if outcome == "cancelled" else None
 
 
 def _raised(result: Result) -> Result:

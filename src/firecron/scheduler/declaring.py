@@ -41,13 +41,13 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from firecron.base.clocks import Deadline, Timing
+from firecron.base.flag import in_each_process
 from firecron.base.threads import Crew
 from firecron.errors import Denied, NoCredentials, StoreError
 from firecron.jobs.catalogue import changed, declared, live_groups_of, read_groups, ticked_since
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
-from firecron.lock.service import LockService
+from firecron.lock.database import Database
 
 # How many entries one write has.
 _MOST = 500
@@ -66,12 +66,14 @@ class Declaring:
     `later` makes a call in so many seconds, where the instance ticks.
     """
 
-    def __init__(self, locks: LockService, timing: Timing, registry: Registry, crew: Crew, later: Later) -> None:
-        self._locks = locks
-        self._timing = timing
+    def __init__(self, database: Database, registry: Registry, crew: Crew, later: Later) -> None:
+        self._database = database
         self._registry = registry
         self.crew = crew
         self._later = later
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
         self._lock = threading.Condition()
         self.forget()
 
@@ -88,12 +90,6 @@ class Declaring:
             self._asking: dict[str, list[Callable[[int | None], None]]] = {}
             self._has_failed = False
             self._not_before = 0.0
-
-    def after_fork(self) -> None:
-        """Forget in a forked child: the thread is the parent's, and may hold the lock."""
-        self._lock = threading.Condition()
-        self.crew.after_fork()
-        self.forget()
 
     def begin(self) -> None:
         """Look at all jobs: from now on this instance ticks."""
@@ -131,7 +127,7 @@ class Declaring:
         looked = self._looked.get(job.name)
         if not self._looked and not self._ticks:
             self._ask_for(other.name for other in self._registry.jobs())
-        elif looked is None or self._timing.mono() - looked >= _AGAIN:
+        elif looked is None or self._database.timing.mono() - looked >= _AGAIN:
             self._ask_for([job.name])
 
     def wait(self, seconds: float) -> None:
@@ -147,7 +143,7 @@ class Declaring:
     def _start(self, *, is_retry: bool = False) -> None:
         """Have a thread look at what is due, unless one does, or a look has failed a short time ago."""
         with self._lock:
-            if self._is_busy or not self._due or (self._timing.mono() < self._not_before and not is_retry):
+            if self._is_busy or not self._due or (self._database.timing.mono() < self._not_before and not is_retry):
                 return
             self._is_busy = True
             term = self._term
@@ -177,13 +173,13 @@ class Declaring:
 
     def _look(self, names: set[str], term: object) -> None:
         """Read the entries of these jobs, answer `when_known`, and write the entries that differ. Raise StoreError."""
-        store, paths = self._locks.store, self._locks.paths
+        database, paths = self._database, self._database.paths
         jobs = {job.name: job for job in self._registry.jobs() if job.name in names}
         if len(jobs) == 1:
             (name,) = jobs
-            stored: object = {name: store.read(paths.job(name), self._deadline()).node}
+            stored: object = {name: database.node(paths.job(name))}
         else:
-            stored = store.read(paths.jobs, self._deadline()).node if jobs else None
+            stored = database.node(paths.jobs) if jobs else None
         entries = stored if isinstance(stored, dict) else {}
         since = {name: ticked_since(job.options.schedule, entries.get(name)) for name, job in jobs.items()}
         with self._lock:
@@ -200,8 +196,8 @@ class Declaring:
             found |= dict.fromkeys(self._run_elsewhere(ticked))
         values = [(name, node) for name, node in found.items() if node is not None]
         for start in range(0, len(values), _MOST):
-            store.merge(paths.jobs, dict(values[start : start + _MOST]), self._deadline())
-        now = self._timing.mono()
+            database.store.merge(paths.jobs, dict(values[start : start + _MOST]), database.deadline())
+        now = self._database.timing.mono()
         with self._lock:
             if term is self._term:
                 self._looked.update(dict.fromkeys(jobs, now))
@@ -209,7 +205,7 @@ class Declaring:
 
     def _changed(self, job: Job, stored: object, *, ticks: bool) -> dict[str, object] | None:
         """Return the entry to write for the job; None if none is to be written."""
-        who = self._locks.identity
+        who = self._database.identity
         is_here = self._registry.runs_here(job)
         if not is_here and isinstance(stored, dict) and stored.get("service") != "":
             return None
@@ -220,10 +216,10 @@ class Declaring:
     def _run_elsewhere(self, names: Iterable[str]) -> set[str]:
         """Return those of these jobs that live instances tick for, as far as is known. Raise StoreError."""
         try:
-            groups = read_groups(self._locks.store.read(self._locks.paths.groups, self._deadline()).node)
+            groups = read_groups(self._database.node(self._database.paths.groups))
         except Denied:
             return set()  # the rules are older than the groups
-        now = self._locks.clock.now(self._deadline()).server
+        now = self._database.clock.now(self._database.deadline()).server
         return {name for name in names if live_groups_of(name, groups, now)}
 
     def _put_off(self, term: object, names: set[str], error: BaseException) -> None:
@@ -235,9 +231,9 @@ class Declaring:
             self._is_busy = False
             self._lock.notify_all()
             self._due |= names
-            self._not_before = self._timing.mono() + delay * 1000
+            self._not_before = self._database.timing.mono() + delay * 1000
             # Before RTDB's time is known the ticker logs the cause.
-            is_known = self._locks.clock.peek() is not None
+            is_known = self._database.clock.peek() is not None
             is_news, self._has_failed = not self._has_failed, self._has_failed or is_known
             ticks = self._ticks
         if is_news:
@@ -249,10 +245,7 @@ class Declaring:
         why = str(error) if isinstance(error, StoreError) else repr(error)
         remedy = ": deploy the rules that `firecron rules` prints" if _is_by_rules(error) else ""
         message = f"The catalogue of jobs could not be read or written{remedy}. No run depends on it. {why}"
-        self._locks.events.emit("catalogue.failed", "firecron", level, message, why=why)
-
-    def _deadline(self) -> Deadline:
-        return self._locks.deadline(self._locks.settings.request_timeout)
+        self._database.events.emit("catalogue.failed", "firecron", level, message, why=why)
 
 
 def _is_by_rules(error: BaseException) -> bool:

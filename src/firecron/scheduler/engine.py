@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
-from firecron.base.clocks import Timing
 from firecron.base.instants import to_datetime, to_milliseconds, to_text
 from firecron.base.threads import Crew, Workers
 from firecron.errors import ConfigurationError, Stopping
@@ -26,7 +25,8 @@ from firecron.jobs.registry import Checks, Registry, Result
 from firecron.jobs.run import Trigger
 from firecron.leaders.leader import explore_leaders
 from firecron.leaders.leaders import Leaders, Staff
-from firecron.lock.service import LockService
+from firecron.lock.database import Database
+from firecron.lock.trail import pause_lock
 from firecron.runs.claimer import Claimer
 from firecron.runs.history import Bookkeeper, History
 from firecron.runs.lanes import Lanes
@@ -45,53 +45,33 @@ _SAME = 1.0
 class Engine:
     """The threads of a FireCron and their work. Without threads, `work` does the work. The parts are attributes."""
 
-    def __init__(
-        self,
-        locks: LockService,
-        history: History,
-        timing: Timing,
-        crew: Crew | None,
-        chance: Callable[[], float],
-        around: Sequence[Around],
-        *,
-        has_threads: bool,
-    ) -> None:
-        settings = locks.settings
-        self._locks = locks
-        self._timing = timing
-        self._chance = chance
-        self._has_threads = has_threads
+    def __init__(self, database: Database, history: History, crew: Crew | None, around: Sequence[Around]) -> None:
+        self._database = database
         self.is_ticking = False
         # When the grace of the last stop is over, on the monotonic clock.
         self._ends = 0.0
-        self.checks = Checks(settings, locks.events)
-        self.registry = Registry(settings.roles, self, around)
-        self.crew = crew or Workers(settings.workers)
+        self.checks = Checks(database.settings, database.events)
+        self.registry = Registry(database.settings.roles, self, around)
+        self.crew = crew or Workers(database.settings.workers)
         scribe = crew or Workers(1, lingers=False)
-        self.bookkeeper = Bookkeeper(history, scribe, locks.identity, timing, locks.events, locks.contender.roster)
-        self.claimer = Claimer(locks, timing, self, chance)
-        self.lanes = Lanes(settings.max_concurrent, locks.events, self)
-        self.declaring = Declaring(locks, timing, self.registry, crew or Workers(1, lingers=False), self.after)
-        self.runner = Runner(
-            locks, timing, history, locks.identity, self.registry, self.claimer, self.lanes, self.bookkeeper
-        )
-        staff = Staff(locks, timing, history, scribe, self.runner.outstanding, lambda: self.runner.loop)
-        self.leaders = Leaders(settings, staff, self.registry.surroundings)
-        self.recovery = Recovery(locks, timing, self.registry, self.runner, self)
-        self.ticker = self._make_ticker()
-        self.waves = Waves(
-            settings, timing, locks.clock, self.registry, self.leaders, self.crew, self, locks.identity.service
-        )
+        self.bookkeeper = Bookkeeper(database, history, scribe)
+        self.claimer = Claimer(database, self)
+        self.lanes = Lanes(database, self)
+        self.declaring = Declaring(database, self.registry, crew or Workers(1, lingers=False), self.after)
+        self.runner = Runner(database, history, self.registry, self.claimer, self.lanes, self.bookkeeper)
+        staff = Staff(database, history, scribe, self.runner.outstanding, lambda: self.runner.loop)
+        self.leaders = Leaders(staff, self.registry.surroundings)
+        self.recovery = Recovery(database, self.registry, self.runner, self)
+        self.ticker = Ticker(database, self)
+        self.waves = Waves(database, self.registry, self.leaders, self.crew, self)
         self.leaders.ranks = self.waves
-        self.lateness = Lateness(locks, self.registry, self.waves, scribe)
-        self.heartbeat = Heartbeat(
-            locks, timing, self.registry, self.runner, self.recovery, self.waves, self.lateness, chance
-        )
+        self.lateness = Lateness(database, self.registry, self.waves, scribe)
+        self.heartbeat = Heartbeat(database, self.registry, self.runner, self.recovery, self.waves, self.lateness)
 
     def start(self) -> None:
         """Start the threads that tick, beat and recover."""
         self.ticker.begin()
-        if self._has_threads:
+        if self._database.has_threads:
             self.recovery.start()
             self.heartbeat.start()
             self.ticker.start()
@@ -110,18 +90,18 @@ class Engine:
         self.recovery.forget()
         self.lateness.forget()
         self.leaders.stop()
-        self.runner.stop(max(0.0, ends - self._timing.mono()) / 1000)
+        self.runner.stop(max(0.0, ends - self._database.timing.mono()) / 1000)
         self.leaders.leave_behind()
         self.heartbeat.wait(ends)
-        self.ticker.wait(max(0.0, ends - self._timing.mono()) / 1000)
+        self.ticker.wait(max(0.0, ends - self._database.timing.mono()) / 1000)
         self.crew.dismiss()
         # The turns that waited are over. Any other waiter on these locks asks, and follows again if refused.
         self.claimer.forget()
-        self._locks.streams.close()
+        self._database.streams.close()
         # The keeper goes on renewing the locks that the program holds by hand.
-        self._locks.contender.keeper.rest()
+        self._database.keeper.rest()
         # A program may go on for long. What still runs, or uses the locks, opens a socket when it needs one.
-        self._locks.rest()
+        self._database.rest()
 
     def hurry(self) -> None:
         """End a stop that is under way soon. Without one this changes nothing. Called from any thread."""
@@ -134,28 +114,21 @@ class Engine:
 
         Before a stop it is all of these seconds.
         """
-        return max(0.0, min(most, (self._ends - self._timing.mono()) / 1000)) if self.runner.stopping else most
+        return max(0.0, min(most, (self._ends - self._database.timing.mono()) / 1000)) if self.runner.stopping else most
 
     def work(self) -> float:
         """Do on this thread the work that is due. Return the seconds until there is more to do."""
         waits = [self.heartbeat.work_if_due(), self.ticker.work()]
-        kept = self._locks.contender.keeper.work()
-        return min(waits if kept is None else [*waits, max(0.0, (kept - self._timing.mono()) / 1000)])
+        kept = self._database.keeper.work()
+        return min(waits if kept is None else [*waits, max(0.0, (kept - self._database.timing.mono()) / 1000)])
 
-    def after_fork(self) -> None:
-        """Reset all parts in a forked child: the threads, turns and runs are the parent's."""
+    def begin_child(self) -> None:
+        """Plan anew in a forked child, which doesn't tick yet: what is planned, or looked for, is the parent's."""
         self.is_ticking = False
-        self.registry.after_fork()
         self.recovery.forget()
         self.lateness.forget()
         self.claimer.forget()
-        self.runner.after_fork()
-        self.leaders.after_fork()
-        self.crew.after_fork()
-        self.heartbeat.after_fork()
-        self.declaring.after_fork()
-        self.waves.after_fork()
-        self.ticker = self._make_ticker()
+        self.ticker = Ticker(self._database, self)
         for job in self.registry.jobs():
             if self.registry.ticks_here(job):
                 self.ticker.add(job)
@@ -184,7 +157,7 @@ class Engine:
         turn = self.lanes.waiting(job)
         if turn is None or turn.pending is None:
             return
-        planned = turn.tries_at - self._timing.mono()
+        planned = turn.tries_at - self._database.timing.mono()
         delay = self.claimer.pause(turn.pending, planned / 1000)
         if delay is not None and abs(delay * 1000 - planned) > _SAME:
             self._plan(turn, delay)
@@ -263,7 +236,7 @@ class Engine:
         return self.leaders.has(name)
 
     def pause(self, name: str, is_paused: bool, why: str | None, until: datetime | None) -> None:
-        self._locks.pause(name, is_paused, why=why, until=until)
+        pause_lock(self._database, name, is_paused, why, until)
 
     def pause_leader(self, name: str, is_paused: bool) -> None:
         self.leaders.pause(name, is_paused)
@@ -287,11 +260,8 @@ class Engine:
             return self.runner.run_manually(job, trigger, tick if isinstance(tick, str) else to_text(tick))
 
     def now(self) -> datetime | None:
-        moment = self._locks.clock.peek()
+        moment = self._database.clock.peek()
         return None if moment is None else to_datetime(moment.server)
-
-    def _make_ticker(self) -> Ticker:
-        return Ticker(self._locks.clock, self._timing, self._locks.events, self, self._chance)
 
     def _go_on(self, turn: Turn) -> None:
         turn = self.lanes.heir(turn)
@@ -306,7 +276,7 @@ class Engine:
 
     def _plan(self, turn: Turn, delay: float) -> None:
         """Have the turn try again after so many seconds, whatever was planned for it before."""
-        turn.plans, turn.tries_at = turn.plans + 1, self._timing.mono() + delay * 1000
+        turn.plans, turn.tries_at = turn.plans + 1, self._database.timing.mono() + delay * 1000
         plan = turn.plans
         self.ticker.after(delay, lambda: self.submit(turn) if turn.plans == plan else None)
 

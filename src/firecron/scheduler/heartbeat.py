@@ -25,18 +25,19 @@ import logging
 import math
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from firecron.base.clocks import Deadline, Timing
+from firecron.base.clocks import Deadline
+from firecron.base.flag import in_each_process
 from firecron.base.instants import number
 from firecron.base.tickets import has_fallen, odds_of_pruning, odds_of_round
 from firecron.cron.schedule import Schedule
 from firecron.errors import Denied, StoreError, Unavailable
 from firecron.jobs.catalogue import group_fields
 from firecron.jobs.registry import Registry
+from firecron.lock.database import Database
 from firecron.lock.refusal import PRUNED_BEATS, inspect_instances
-from firecron.lock.service import LockService
 from firecron.runs.runner import Runner
 from firecron.scheduler.recovery import Lateness, Recovery
 from firecron.scheduler.waves import Draw, Waves
@@ -89,55 +90,49 @@ _FORGOTTEN = 3_600_000
 class Heartbeat:
     """Beats from `start` to `leave`. Each beat writes the number of jobs and the number of runs under way.
 
-    `chance` returns a number from 0 to 1. It chooses when the next beat comes after a first or a late one, and what a
-    large group does by chance.
+    Chance chooses when the next beat comes after a first or a late one, and what a large group does.
     """
 
     def __init__(
         self,
-        locks: LockService,
-        timing: Timing,
+        database: Database,
         registry: Registry,
         runner: Runner,
         recovery: Recovery,
         waves: Waves,
         lateness: Lateness,
-        chance: Callable[[], float],
     ) -> None:
-        self._store = locks.store
-        self._paths = locks.paths
-        self._root = locks.paths.instances
-        self._clock = locks.clock
-        self._timing = timing
-        self._events = locks.events
-        self._settings = locks.settings
-        self._identity = locks.identity
-        self._roster = locks.contender.roster
+        self._database = database
+        self._root = database.paths.instances
+        self.chance = database.chance
         self._registry = registry
         self._runner = runner
         self._recovery = recovery
         self._waves = waves
         self._lateness = lateness
-        self.chance = chance
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._at_work: set[threading.Thread] = set()
-        self._random = secrets.token_hex(3)
-        self._started_at: int | None = None
         self._beat_due = -math.inf
         # The largest size of the group since it was found to have lost a third.
         self._peak = 0.0
         # Until when no ticket is asked for, because the security rules have refused one.
         self._refused_until = 0.0
-        self._membership = Membership()
         # What the last work has failed of, and what this one has.
         self._before: set[str] = set()
         self._told: set[str] = set()
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
+        """Take a node name of this process's own."""
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._at_work: set[threading.Thread] = set()
+        self._random = secrets.token_hex(3)
+        self._started_at: int | None = None
+        self._membership = Membership()
 
     @property
     def id(self) -> str:
         """The name of this process's node below `cron-instances`."""
-        return f"{self._identity.instance}-{self._random}"
+        return f"{self._database.identity.instance}-{self._random}"
 
     def start(self) -> None:
         with self._changed:
@@ -155,8 +150,8 @@ class Heartbeat:
     def wait(self, until: float) -> None:
         """Wait for the thread's end, but not longer than `until` on the monotonic clock."""
         with self._changed:
-            while self._at_work and (left := until - self._timing.mono()) > 0:
-                self._timing.wait(self._changed, left / 1000)
+            while self._at_work and (left := until - self._database.timing.mono()) > 0:
+                self._database.timing.wait(self._changed, left / 1000)
 
     def beat(self) -> bool:
         """Write a sign of life, and note RTDB's time and the ticket in the reply.
@@ -166,11 +161,11 @@ class Heartbeat:
         fields: dict[str, object] = {
             "seenAt": SERVER_TIME,
             "startedAt": SERVER_TIME if self._started_at is None else self._started_at,
-            "instanceId": self._identity.instance_id,
+            "instanceId": self._database.identity.instance_id,
             "jobs": len(self._registry.jobs()),
             "running": sum(self._runner.running().values()),
         }
-        draw = self._waves.draw() if self._timing.mono() >= self._refused_until else None
+        draw = self._waves.draw() if self._database.timing.mono() >= self._refused_until else None
         try:
             try:
                 self._write(fields, draw)
@@ -180,7 +175,7 @@ class Heartbeat:
                 self._write(fields, None)
                 self._do_without_ticket(error)
         except StoreError as error:
-            self._waves.note(None, None, self._timing.mono())
+            self._waves.note(None, None, self._database.timing.mono())
             self._complain(error)
             return not isinstance(error, Unavailable)
         return True
@@ -188,19 +183,19 @@ class Heartbeat:
     def _write(self, fields: dict[str, object], draw: Draw | None) -> None:
         """Write the fields, and take the ticket in the same write. Raise StoreError."""
         node = f"{self._root}/{self.id}"
-        sent = self._timing.mono()
+        sent = self._database.timing.mono()
         if draw is None:
-            stored: object = self._store.merge(node, fields, self._deadline())
+            stored: object = self._database.store.merge(node, fields, self._database.deadline())
             ticket = None
         else:
-            here, group = map(self._paths.relative, (node, f"{self._paths.groups}/{draw.group}"))
+            here, group = map(self._database.paths.relative, (node, f"{self._database.paths.groups}/{draw.group}"))
             values = {here: fields, **{f"{group}/{name}": value for name, value in self._of_group(draw).items()}}
-            answered = self._store.merge(self._paths.prefix, values, self._deadline())
+            answered = self._database.store.merge(self._database.paths.prefix, values, self._database.deadline())
             stored, ticket = answered[here], number(answered.get(f"{group}/beats"))
-        received = self._timing.mono()
+        received = self._database.timing.mono()
         seen_at = stored.get("seenAt") if isinstance(stored, dict) else None
         if isinstance(seen_at, int):
-            self._clock.note(seen_at, sent, received)
+            self._database.clock.note(seen_at, sent, received)
             self._started_at = self._started_at or seen_at
         if draw is not None:
             self._membership = self._membership.after(draw.group, ticket, number(seen_at))
@@ -210,7 +205,8 @@ class Heartbeat:
     def _of_group(self, draw: Draw) -> dict[str, object]:
         """Return what a beat writes into the node of its group."""
         schedules = {name: job.options.schedule for name, job in draw.jobs.items()}
-        told = self._membership.fields(draw.group, schedules, self._identity.service, self._settings.heartbeat)
+        service, heartbeat = self._database.identity.service, self._database.settings.heartbeat
+        told = self._membership.fields(draw.group, schedules, service, heartbeat)
         return {**told, "seenAt": SERVER_TIME, **({"beats": ONE_MORE} if draw.takes_ticket else {})}
 
     def prune(self, deadline: Deadline) -> None:
@@ -218,25 +214,25 @@ class Heartbeat:
 
         Raise StoreError.
         """
-        now = self._clock.peek()
-        nodes = self._store.read(self._root, deadline).node
+        now = self._database.clock.peek()
+        nodes = self._database.store.read(self._root, deadline).node
         if now is None:
             return
-        self._roster.note(inspect_instances(nodes, self._settings.heartbeat), now.server)
-        limit = now.server - PRUNED_BEATS * self._settings.heartbeat * 1000
+        self._database.roster.note(inspect_instances(nodes, self._database.settings.heartbeat), now.server)
+        limit = now.server - PRUNED_BEATS * self._database.settings.heartbeat * 1000
         dead = [key for key in _unseen(nodes, limit) if key != self.id]
         if dead:
-            self._store.merge(self._root, dict.fromkeys(dead), deadline)
-        self._prune_groups(now.server - _FORGOTTEN - self._settings.margin_ms, deadline)
+            self._database.store.merge(self._root, dict.fromkeys(dead), deadline)
+        self._prune_groups(now.server - _FORGOTTEN - self._database.margin, deadline)
 
     def work(self) -> None:
         """Beat once, make a round of recovery if one is due, and have late jobs looked for."""
         self._before, self._told = self._told, set()
-        now, heartbeat = self._timing.mono(), self._settings.heartbeat * 1000
+        now, heartbeat = self._database.timing.mono(), self._database.settings.heartbeat * 1000
         # Instances that have started together, or were frozen together, need not beat together. Else the order of their
         # beats, which is another one each time, would decide what size each of them finds.
         is_spread = self._started_at is None or now - self._beat_due > _LATE * heartbeat
-        part = 0.5 + 0.5 * self.chance() if is_spread and self._settings.contenders else 1.0
+        part = 0.5 + 0.5 * self.chance() if is_spread and self._database.settings.contenders else 1.0
         self._beat_due = now + part * heartbeat
         # Without the database a round finds nothing. The next beat may reach it again.
         if not self.beat():
@@ -251,24 +247,15 @@ class Heartbeat:
         if not (is_complete if prunes is None else prunes):
             return
         try:
-            self.prune(self._deadline().within(max(0.0, self._beat_due - self._timing.mono()) / 1000))
+            self.prune(self._database.deadline().within(max(0.0, self._beat_due - self._database.timing.mono()) / 1000))
         except StoreError as error:
             self._complain(error, "the nodes of dead instances could not be removed: ")
 
     def work_if_due(self) -> float:
         """Call `work` if it is due, without a thread. Return the seconds until it is due again."""
-        if self._timing.mono() >= self._beat_due:
+        if self._database.timing.mono() >= self._beat_due:
             self.work()
-        return max(0.0, self._beat_due - self._timing.mono()) / 1000
-
-    def after_fork(self) -> None:
-        """Take a new node name in a forked child, which is another process."""
-        self._changed = threading.Condition()
-        self._thread = None
-        self._at_work = set()
-        self._random = secrets.token_hex(3)
-        self._started_at = None
-        self._membership = Membership()
+        return max(0.0, self._beat_due - self._database.timing.mono()) / 1000
 
     def _run(self) -> None:
         me = threading.current_thread()
@@ -277,8 +264,8 @@ class Heartbeat:
                 self._work_guarded()
                 with self._changed:
                     # Wait until the next beat is due. A long round doesn't delay it.
-                    while self._thread is me and (left := self._beat_due - self._timing.mono()) > 0:
-                        self._timing.wait(self._changed, left / 1000)
+                    while self._thread is me and (left := self._beat_due - self._database.timing.mono()) > 0:
+                        self._database.timing.wait(self._changed, left / 1000)
             self._remove()
         finally:
             with self._changed:
@@ -296,13 +283,14 @@ class Heartbeat:
         if self._thread is not None:
             return  # the heartbeat was started again, and another thread beats for the node
         try:
-            self._store.merge(self._root, {self.id: None}, Deadline.after(self._timing, _REMOVE_TIMEOUT))
+            self._database.store.merge(self._root, {self.id: None}, self._database.deadline(_REMOVE_TIMEOUT))
         except Exception as error:
             self._complain(error, "the instance's own node could not be removed: ")
 
     def _choose(self) -> tuple[bool | None, bool | None]:
         """Return whether to make a round and whether to remove dead instances; None where the clock decides that."""
-        size, heartbeat, interval = self._waves.size(), self._settings.heartbeat, self._settings.recovery_interval
+        settings, chance, size = self._database.settings, self.chance, self._waves.size()
+        heartbeat, interval = settings.heartbeat, settings.recovery_interval
         odds = odds_of_round(size, heartbeat, interval)
         if size is None or odds is None:
             return None, None
@@ -310,31 +298,28 @@ class Heartbeat:
         fallen = has_fallen(self._peak, size)
         if fallen:
             self._peak = size
-        return fallen or self.chance() < odds, self.chance() < odds_of_pruning(size, heartbeat, interval)
+        return fallen or chance() < odds, chance() < odds_of_pruning(size, heartbeat, interval)
 
     def _do_without_ticket(self, error: Denied) -> None:
         """Ask for no ticket until the next interval begins: each refusal costs a request."""
         is_first = not self._refused_until
-        self._refused_until = self._timing.mono() + self._settings.recovery_interval * 1000
+        self._refused_until = self._database.timing.mono() + self._database.settings.recovery_interval * 1000
         if is_first:
             message = (
                 "The security rules refuse the heartbeat its ticket, so this instance asks for every tick, however "
                 "large the fleet is, and nobody sees which jobs it runs: deploy the rules that `firecron rules` "
                 f"prints. {error}"
             )
-            self._events.emit("heartbeat.no_ticket", "heartbeat", logging.WARNING, message, why=str(error))
+            self._database.events.emit("heartbeat.no_ticket", "heartbeat", logging.WARNING, message, why=str(error))
 
     def _prune_groups(self, limit: float, deadline: Deadline) -> None:
         """Remove the counters that were last used before this time. Raise StoreError."""
         try:
-            unused = _unseen(self._store.read(self._paths.groups, deadline).node, limit)
+            unused = _unseen(self._database.store.read(self._database.paths.groups, deadline).node, limit)
             if unused:
-                self._store.merge(self._paths.groups, dict.fromkeys(unused), deadline)
+                self._database.store.merge(self._database.paths.groups, dict.fromkeys(unused), deadline)
         except Denied:
             pass  # the rules are older than the counters: the beat says so
-
-    def _deadline(self) -> Deadline:
-        return Deadline.after(self._timing, self._settings.request_timeout)
 
     def _complain(self, error: Exception, what: str = "") -> None:
         """Emit that something failed: as a WARNING, unless another event has its cause already.
@@ -343,11 +328,11 @@ class Heartbeat:
         emits the WARNING.
         """
         cause = str(error) if isinstance(error, StoreError) else repr(error)
-        is_news = self._clock.peek() is not None and cause not in self._before | self._told
+        is_news = self._database.clock.peek() is not None and cause not in self._before | self._told
         self._told.add(cause)
         level = logging.WARNING if is_news else logging.DEBUG
         message = f"The heartbeat of this instance failed: {what}{cause}"
-        self._events.emit("heartbeat.failed", "heartbeat", level, message, why=f"{what}{cause}")
+        self._database.events.emit("heartbeat.failed", "heartbeat", level, message, why=f"{what}{cause}")
 
 
 def _unseen(nodes: object, limit: float) -> list[str]:

@@ -28,13 +28,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from firecron.base.clocks import Deadline, Moment, Timing
+from firecron.base.clocks import Deadline, Moment
 from firecron.base.threads import Crew
 from firecron.errors import Denied, Malformed
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
+from firecron.lock.database import Database
 from firecron.lock.record import LockRecord, parse
-from firecron.lock.service import LockService
 from firecron.runs.policy import missed, needs_rerun
 from firecron.runs.runner import Runner
 from firecron.runs.turn import Agenda, WantedClaim
@@ -55,14 +55,9 @@ class Recovery:
     began.
     """
 
-    def __init__(self, locks: LockService, timing: Timing, registry: Registry, runner: Runner, agenda: Agenda) -> None:
-        self._store = locks.store
-        self._paths = locks.paths
-        self._clock = locks.clock
-        self._timing = timing
-        self._margin = locks.settings.margin_ms
-        self._request_timeout = locks.settings.request_timeout
-        self._interval = locks.settings.recovery_interval
+    def __init__(self, database: Database, registry: Registry, runner: Runner, agenda: Agenda) -> None:
+        self._database = database
+        self._interval = database.settings.recovery_interval
         self._registry = registry
         self._runner = runner
         self._agenda = agenda
@@ -72,7 +67,7 @@ class Recovery:
 
     def start(self) -> None:
         """Make the first round due now."""
-        self.due = self._timing.mono()
+        self.due = self._database.timing.mono()
 
     def make_if_due(self, ends: float, begins: bool | None = None) -> bool:
         """Make a round, or go on with one, if it is due. Stop at `ends` on the monotonic clock.
@@ -80,10 +75,15 @@ class Recovery:
         `begins` says whether one is due, None: at the start, and when the interval is over.
         Return whether a round was completed. Raise StoreError; the next call goes on with the round.
         """
-        began = self._timing.mono()
+        timing = self._database.timing
+        began = timing.mono()
         is_due = began >= self.due if begins is None else begins or bool(self._left)
         # Without RTDB's time a round can't tell whether a lock has expired.
-        if not is_due or self._clock.peek() is None or not self.make(Deadline(self._timing.mono, ends)):
+        if (
+            not is_due
+            or self._database.clock.peek() is None
+            or not self.make(Deadline(self._database.timing.mono, ends))
+        ):
             return False
         self.due = began + self._interval * 1000
         return True
@@ -95,7 +95,7 @@ class Recovery:
         )
         nodes = self._read_all(left, deadline) if len(left) > FEW else None
         while left:
-            moment = self._clock.peek()
+            moment = self._database.clock.peek()
             if moment is None or deadline.remaining() <= 0:
                 return False
             job, node = left[0], None
@@ -129,7 +129,7 @@ class Recovery:
         Return None if reading them one by one costs less, or if the security rules deny the whole list.
         """
         try:
-            names = set(self._store.keys(self._paths.locks, self._within(deadline)))
+            names = set(self._database.store.keys(self._database.paths.locks, self._within(deadline)))
             known = [job for job in left if job.name in names]
             left.clear()
             left.extend(known)
@@ -137,14 +137,14 @@ class Recovery:
                 return {}
             if len(names) > min(MOST_FOR_EACH * len(known), MOST_AT_ONCE):
                 return None
-            nodes = self._store.read(self._paths.locks, self._within(deadline)).node
+            nodes = self._database.store.read(self._database.paths.locks, self._within(deadline)).node
         except Denied:
             return None
         return nodes if isinstance(nodes, dict) else {}
 
     def _read(self, job: Job, deadline: Deadline) -> object:
         try:
-            return self._store.read(self._paths.lock(job.name), self._within(deadline)).node
+            return self._database.store.read(self._database.paths.lock(job.name), self._within(deadline)).node
         except Denied:
             return None  # the job's next tick will report it
 
@@ -155,10 +155,10 @@ class Recovery:
             return  # the job's next tick will report it
         if not isinstance(record, LockRecord):
             return
-        if record.is_live(now.server, self._margin):
+        if record.is_live(now.server, self._database.margin):
             if job.options.reruns:
-                self.look_again(job, record.free_at(self._margin))
-        elif needs_rerun(record, job.options, now.server, self._margin) or (
+                self.look_again(job, record.free_at(self._database.margin))
+        elif needs_rerun(record, job.options, now.server, self._database.margin) or (
             job.options.catches_up and missed(record, job.options, now.server, None)
         ):
             self._take_turn(job)
@@ -167,7 +167,7 @@ class Recovery:
         self._agenda.submit(self._runner.turn(job, WantedClaim(None, insists=insists)))
 
     def _within(self, deadline: Deadline) -> Deadline:
-        return deadline.within(self._request_timeout)
+        return deadline.within(self._database.settings.request_timeout)
 
 
 # --- the jobs that are late
@@ -213,11 +213,10 @@ class Judge(Protocol):
 class Lateness:
     """Tells of the late jobs of the registry, once `judge` is set. The crew `scribe` makes the looks."""
 
-    def __init__(self, locks: LockService, registry: Registry, ranks: Ranks, scribe: Crew) -> None:
+    def __init__(self, database: Database, registry: Registry, ranks: Ranks, scribe: Crew) -> None:
         self.judge: Judge | None = None
-        self._events = locks.events
-        self._clock = locks.clock
-        self._interval = locks.settings.recovery_interval * 1000
+        self._database = database
+        self._interval = database.settings.recovery_interval * 1000
         self._registry = registry
         self._ranks = ranks
         self._scribe = scribe
@@ -234,7 +233,7 @@ class Lateness:
 
     def look_if_due(self) -> None:
         """Have the jobs looked at, if that is due and this instance's turn. This doesn't block."""
-        judge, moment, rank = self.judge, self._clock.peek(), self._ranks.rank(_PLACE)
+        judge, moment, rank = self.judge, self._database.clock.peek(), self._ranks.rank(_PLACE)
         if judge is None or moment is None:
             return
         before, self._last = self._last, int(moment.server // self._interval)
@@ -265,9 +264,11 @@ class Lateness:
     def _tell(self, judged: Judged, before: str | None) -> None:
         name, why = judged.job, judged.why
         if judged.slot is not None:
-            self._events.emit("job.late", name, logging.WARNING, f'"{name}" is late: {why}', slot=judged.slot, why=why)
+            self._database.events.emit(
+                "job.late", name, logging.WARNING, f'"{name}" is late: {why}', slot=judged.slot, why=why
+            )
         else:
             message = f'"{name}" is not late any more: {why}'
-            self._events.emit(
+            self._database.events.emit(
                 "job.recovered", name, logging.INFO, message, slot=before, verdict=judged.verdict, why=why
             )

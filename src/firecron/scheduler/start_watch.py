@@ -32,7 +32,7 @@ from firecron.scheduler.startup import is_a_servers_process, is_a_test_run, list
 
 if TYPE_CHECKING:
     from firecron.jobs.registry import Registry
-    from firecron.lock.service import LockService
+    from firecron.lock.database import Database
     from firecron.scheduler.engine import Engine
     from firecron.scheduler.startup import Verdict
 
@@ -48,7 +48,7 @@ _REMEDY = (
 class Startable(Protocol):
     """The parts of a FireCron that the watch looks at."""
 
-    locks: LockService
+    database: Database
     registry: Registry
     engine: Engine
 
@@ -97,7 +97,7 @@ class StartWatch:
     def _tell_if_unused(self, what: str) -> None:
         if not self._is_over:
             self.settle()
-            if self._may_tick() and self._crons.locks.clock.uncertainty is None:
+            if self._may_tick() and self._crons.database.clock.uncertainty is None:
                 self._tell(what)
 
     def _may_tick(self) -> bool:
@@ -110,7 +110,7 @@ class StartWatch:
             return
         named = listed(names, _MOST_NAMED)
         message = f"A FireCron {what}, so this process runs none of its jobs ({named}): {_REMEDY}"
-        self._crons.locks.events.emit("crons.unstarted", "firecron", logging.WARNING, message, jobs=len(names))
+        self._crons.database.events.emit("crons.unstarted", "firecron", logging.WARNING, message, jobs=len(names))
 
 
 class Watchers:

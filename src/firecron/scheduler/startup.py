@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from firecron.jobs.registry import Registry
     from firecron.leaders.leaders import Leaders
-    from firecron.lock.service import LockService
+    from firecron.lock.database import Database
     from firecron.scheduler.engine import Engine
     from firecron.settings import Settings
 
@@ -215,11 +215,11 @@ def _against_django(environment: Mapping[str, str], arguments: Sequence[str]) ->
 
 
 def say_start(
-    locks: LockService,
+    database: Database,
     engine: Engine,
     verdict: Verdict,
     against: str | None,
-    database: str | None,
+    address: str | None,
     jobless: Sequence[str],
 ) -> None:
     """Log the line about this process, and WARNINGs of what is odd about its jobs if it may run them.
@@ -228,22 +228,22 @@ def say_start(
     """
     if against is not None and verdict.is_forced:
         against += " (enabled=True overrides the production guard, but not this check)"
-    _announce(locks, engine.registry, engine.leaders, verdict, against, database)
+    _announce(database, engine.registry, engine.leaders, verdict, against, address)
     if against is None:
-        _warn_of_jobs(locks.events, len(engine.registry.jobs()) + len(engine.leaders.all()), jobless)
+        _warn_of_jobs(database.events, len(engine.registry.jobs()) + len(engine.leaders.all()), jobless)
         engine.checks.warn(engine.registry.jobs())
         for leader in engine.leaders.all():
             for doubt in leader.options.doubts:
-                locks.events.emit("job.suspicious", leader.name, logging.WARNING, f'"{leader.name}": {doubt}')
+                database.events.emit("job.suspicious", leader.name, logging.WARNING, f'"{leader.name}": {doubt}')
 
 
 def _announce(
-    locks: LockService,
+    database: Database,
     registry: Registry,
     leaders: Leaders,
     verdict: Verdict,
     against: str | None,
-    database: str | None,
+    address: str | None,
 ) -> None:
     """Log whether jobs tick in this process, with its instance, pid, database and prefix.
 
@@ -264,17 +264,17 @@ def _announce(
     jobs = registry.jobs()
     here = sum(map(registry.ticks_here, jobs))
     found = leaders.all()
-    who, prefix, pid = locks.identity, locks.settings.prefix, os.getpid()
+    who, prefix, pid = database.identity, database.settings.prefix, os.getpid()
     facts = [
         _counted(here, len(jobs), "job"),
         *([_counted(sum(map(leaders.stands_here, found)), len(found), "leader")] if found else []),
         f"instance {who.instance_id}/{who.instance}",
         f"pid {pid}",
-        f"database {database}" if database else "no database looked for",
+        f"database {address}" if address else "no database looked for",
         f"prefix {prefix}" if prefix else "no prefix",
     ]
     message = f"Distributed crons {said} ({', '.join(facts)})"
-    locks.events.emit(
+    database.events.emit(
         slug,
         "firecron",
         level,
@@ -282,7 +282,7 @@ def _announce(
         instance_id=who.instance_id,
         instance=who.instance,
         pid=pid,
-        database=database,
+        database=address,
         prefix=prefix or None,
         jobs=len(jobs),
     )

@@ -11,7 +11,6 @@ from __future__ import annotations
 import heapq
 import logging
 import math
-import random
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,13 +18,12 @@ from datetime import datetime
 from itertools import count
 from typing import Protocol, TypeVar
 
-from firecron.base.clocks import Deadline, Moment, Timing, backoff, heeding
-from firecron.base.events import Events
+from firecron.base.clocks import Moment, backoff, heeding
 from firecron.base.instants import to_datetime, to_milliseconds, to_text
-from firecron.base.server_clock import ServerClock
 from firecron.cron.schedule import newest
 from firecron.errors import StoreError
 from firecron.jobs.job import Job
+from firecron.lock.database import Database
 from firecron.runs.lanes import report_missed
 from firecron.runs.policy import start_ends
 
@@ -68,19 +66,10 @@ class Ticker:
     `has_news` is set when something is added. Then there may be work before the time that the last `work` returned.
     """
 
-    def __init__(
-        self,
-        clock: ServerClock,
-        timing: Timing,
-        events: Events,
-        receiver: Receiver,
-        chance: Callable[[], float] = random.random,
-    ) -> None:
-        self._clock = clock
-        self._timing = timing
-        self._events = events
+    def __init__(self, database: Database, receiver: Receiver) -> None:
+        self._database = database
+        self._events = database.events
         self._receiver = receiver
-        self._chance = chance
         self._changed = threading.Condition()
         self._numbers = count()
         self._jobs: dict[str, Job] = {}
@@ -103,7 +92,7 @@ class Ticker:
         """Tick for this job from now on."""
         with self._changed:
             self._jobs[job.name] = job
-            self._unplanned.append((job, self._timing.mono()))
+            self._unplanned.append((job, self._database.timing.mono()))
             self._wake()
 
     def remove(self, name: str) -> None:
@@ -120,14 +109,14 @@ class Ticker:
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
         """Make this call in this many seconds; if RTDB's time isn't known, as soon as it is."""
-        moment = self._clock.peek()
+        moment = self._database.clock.peek()
         # Not sooner: what finds that it is too soon would be planned for the same millisecond again and again.
         self.at(0 if moment is None else moment.server + math.ceil(round(seconds * 1000, 6)), call)
 
     def begin(self) -> None:
         """Count the jobs as added now, those that were added before as well: their ticks so far are others' ticks."""
         with self._changed:
-            self._began = self._timing.mono()
+            self._began = self._database.timing.mono()
 
     def start(self) -> None:
         """Tick on a thread of its own. A second call changes nothing."""
@@ -150,7 +139,7 @@ class Ticker:
             self._ticks.clear()
             self._calls.clear()
             self._planned.clear()
-            self._unplanned = [(job, self._timing.mono()) for job in self._jobs.values()]
+            self._unplanned = [(job, self._database.timing.mono()) for job in self._jobs.values()]
             self._began = math.inf
             self._wakes_at = None
             self._wake()
@@ -168,12 +157,12 @@ class Ticker:
             self.has_news = False
         stops, wakes_at = self._stops, self._wakes_at
         if wakes_at is not None:
-            self._note_stall(self._timing.mono() - wakes_at)
+            self._note_stall(self._database.timing.mono() - wakes_at)
         seconds = self._work(stops)
         with self._changed:
             # After a stop there is no time to wake at, and the next thread has times of its own.
             if self._stops == stops:
-                self._wakes_at = self._timing.mono() + seconds * 1000
+                self._wakes_at = self._database.timing.mono() + seconds * 1000
         return seconds
 
     @property
@@ -194,7 +183,7 @@ class Ticker:
     def _work(self, stops: int) -> float:
         now = self._now()
         if isinstance(now, StoreError):
-            return heeding(backoff(self._failures + 4, self._chance()), now, _LONGEST_WAIT)
+            return heeding(backoff(self._failures + 4, self._database.chance()), now, _LONGEST_WAIT)
         self._plan(now, stops)
         due, calls = self._due(now)
         # All due ticks are handed over before the next slots are computed, so that a thousand jobs at one instant don't
@@ -205,7 +194,7 @@ class Ticker:
         for job, slot in passed:
             self._guarded(job.name, self._schedule, job, slot)
         start = self.next_start()
-        later = self._clock.peek() or now
+        later = self._database.clock.peek() or now
         return _LONGEST_WAIT if start is None else max(0.0, min(_LONGEST_WAIT, (start - later.server) / 1000))
 
     def _run(self) -> None:
@@ -216,10 +205,10 @@ class Ticker:
             except Exception as error:
                 # No error may end the thread, and all ticks with it, silently.
                 self._complain("ticker", error)
-                seconds = backoff(8, self._chance())
+                seconds = backoff(8, self._database.chance())
             with self._changed:
                 if self._thread is me and not self.has_news:
-                    self._timing.wait(self._changed, seconds)
+                    self._database.timing.wait(self._changed, seconds)
 
     def _wake(self) -> None:
         """Wake the thread to look again. Called under the lock."""
@@ -229,7 +218,7 @@ class Ticker:
     def _now(self) -> Moment | StoreError:
         """Return RTDB's time, and ask RTDB for it if it isn't known yet; the error if it can't be had."""
         try:
-            moment = self._clock.peek() or self._clock.now(Deadline.after(self._timing, _SYNC_TIMEOUT))
+            moment = self._database.clock.peek() or self._database.clock.now(self._database.deadline(_SYNC_TIMEOUT))
         except StoreError as error:
             self._failures += 1
             level = logging.ERROR if self._failures == 1 else logging.DEBUG
@@ -273,7 +262,7 @@ class Ticker:
         self._plan_tick(job, job.options.schedule.after(after))
 
     def _plan_tick(self, job: Job, slot: datetime) -> None:
-        start = to_milliseconds(slot) + round(job.options.jitter * self._chance())
+        start = to_milliseconds(slot) + round(job.options.jitter * self._database.chance())
         with self._changed:
             if self._jobs.get(job.name) is job:
                 tick = _Tick(start, next(self._numbers), job, slot)

@@ -23,17 +23,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from firecron.base.clocks import Timing
+from firecron.base.flag import in_each_process
 from firecron.base.instants import to_milliseconds
-from firecron.base.server_clock import ServerClock
 from firecron.base.threads import Crew
 from firecron.base.tickets import OpenTick, Tickets, group_of, is_long_enough, place_of_tick
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.leaders.leaders import Leaders
+from firecron.lock.database import Database
 from firecron.lock.fields import LEADER
 from firecron.runs.policy import time_to_start
-from firecron.settings import Settings
 
 
 class Asker(Protocol):
@@ -77,24 +76,22 @@ class Waves:
 
     def __init__(
         self,
-        settings: Settings,
-        timing: Timing,
-        clock: ServerClock,
+        database: Database,
         registry: Registry,
         leaders: Leaders,
         crew: Crew,
         asker: Asker,
-        service: str,
     ) -> None:
-        self.contenders = settings.contenders
-        self._heartbeat = settings.heartbeat * 1000
-        self._timing = timing
-        self._clock = clock
+        self._database = database
+        self.contenders = database.settings.contenders
+        self._heartbeat = database.settings.heartbeat * 1000
         self._registry = registry
         self._leaders = leaders
         self._crew = crew
         self._asker = asker
-        self._service = service
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
         self._lock = threading.Lock()
         self.forget()
 
@@ -105,14 +102,9 @@ class Waves:
             self._draw = NOTHING
             self._open: dict[str, _Waiting] = {}
 
-    def after_fork(self) -> None:
-        """Drop all in a forked child: the ticket is the parent's, and a thread of the parent may hold the lock."""
-        self._lock = threading.Lock()
-        self.forget()
-
     def size(self) -> float | None:
         """Return the size of the group that this instance is in; None if it is not known."""
-        return self._tickets.size(self._timing.mono())
+        return self._tickets.size(self._database.timing.mono())
 
     def rank(self, what: str) -> float | None:
         """Return how many instances come before this one for this work; None if the size of the group is not known."""
@@ -128,7 +120,7 @@ class Waves:
         jobs = {job.name: job for job in self._registry.jobs() if self._registry.is_wanted(job)}
         members = ((name, job.options.schedule.line, job.options.schedule.timezone) for name, job in jobs.items())
         everything = [*members, *self._leaders.members()]
-        group = group_of(everything, self._heartbeat, self.contenders, self._service)
+        group = group_of(everything, self._heartbeat, self.contenders, self._database.identity.service)
         return Draw(group, jobs, not self._crew.is_full)
 
     def note(self, draw: Draw | None, number: int | None, at: float) -> None:
@@ -158,7 +150,7 @@ class Waves:
         """Return the tick, which is open from now on; None if this instance asks for it at once."""
         with self._lock:
             self._open.pop(job.name, None)
-            now = self._timing.mono()
+            now = self._database.timing.mono()
             size = self._tickets.size(now)
             if size is None or not job.options.asks_in_waves or self._draw.jobs.get(job.name) is not job:
                 return None
@@ -170,7 +162,7 @@ class Waves:
 
     def _begin(self, waiting: _Waiting) -> None:
         """Ask for an open tick after all if it has too little time, or if nobody knows how much."""
-        time, now = time_to_start(waiting.job.options, waiting.slot), self._clock.peek()
+        time, now = time_to_start(waiting.job.options, waiting.slot), self._database.clock.peek()
         if now is not None and is_long_enough(time - waiting.job.options.jitter, self._heartbeat):
             waiting.ends = now.mono + to_milliseconds(waiting.slot) + time - now.server
             self._judge(waiting)
@@ -179,7 +171,7 @@ class Waves:
 
     def _judge(self, waiting: _Waiting, *, is_look: bool = False) -> None:
         """Ask for an open tick if its time has come; else see to it that it is judged again."""
-        now = self._timing.mono()
+        now = self._database.timing.mono()
         with self._lock:
             if self._open.get(waiting.job.name) is not waiting:
                 return

@@ -27,14 +27,22 @@ from math import inf
 from typing import Generic, TypeVar
 
 from firecron.base.instants import to_datetime
-from firecron.base.off_loop import off_loop
+from firecron.base.threads import off_loop
 from firecron.errors import ConfigurationError, Denied, Malformed, StoreError
-from firecron.lock.blocks import check_no_generator, while_held
-from firecron.lock.contender import Contender
+from firecron.lock.blocks import (
+    Waiting,
+    Waking,
+    check_no_generator,
+    give_back,
+    release_async,
+    tell,
+    try_once,
+    while_held,
+)
+from firecron.lock.database import Database
 from firecron.lock.lease import Lease, write_under
 from firecron.lock.protocol import Bid
 from firecron.lock.refusal import NotAcquired, Refusal, not_known
-from firecron.lock.waiting import Waiting, Waking
 from firecron.steps.protocol import StepRecord, from_result, read_step, recording, to_result
 from firecron.store import Snapshot
 
@@ -57,33 +65,33 @@ class Done(Generic[T]):
 
 
 class Once:
-    """One call of `once`: what is asked and written. `path` is the node of the result."""
+    """One call of `once`: what is asked and written."""
 
-    def __init__(self, contender: Contender, bid: Bid, path: str, wait: float | None) -> None:
-        self._contender = contender
+    def __init__(self, database: Database, bid: Bid, wait: float | None) -> None:
+        self._database = database
         self._bid = bid
-        self._path = path
+        self._path = database.paths.once(bid.name)
         self._wait = wait
         self._known: Snapshot | None = None
 
     def waiting(self, wake: Callable[[], object] | None = None) -> Waiting:
         """Return the tries for the lock."""
-        return self._contender.waiting(self._bid.name, inf if self._wait is None else self._wait, wake)
+        return Waiting(self._database, self._bid.name, inf if self._wait is None else self._wait, wake)
 
     def ask(self, waiting: Waiting) -> Done[object] | Lease | Refusal:
         """Look, and if nothing is recorded, try once for the lock. Raise Malformed if the record can't be read."""
-        within = waiting.start(self._contender.request_timeout)
+        within = waiting.start(self._database.settings.request_timeout)
         try:
             done = self.look()
         except Malformed:
             raise
         except StoreError as error:
             return not_known(self._bid.name, "denied" if isinstance(error, Denied) else "unavailable", error)
-        return done or self._contender.try_once(self._bid, within)
+        return done or try_once(self._database, self._bid, within)
 
     def look(self) -> Done[object] | None:
         """Return what is recorded, if anything is. Raise Malformed if it can't be read: it may have been done."""
-        self._known = self._contender.read(self._path)
+        self._known = self._database.snapshot(self._path)
         try:
             record = read_step(self._known.node)
             return None if record is None or not record.is_done else self._done(record)
@@ -102,13 +110,13 @@ class Once:
     def refuse(self, answer: Done[object] | Lease | Refusal | None) -> NotAcquired:
         """Emit the last refusal, and return it as the error."""
         assert isinstance(answer, Refusal), "only a refusal ends the tries"
-        self._contender.tell(answer)
+        tell(self._database, answer)
         return NotAcquired(answer)
 
     def begin(self, lease: Lease) -> int:
         """Emit that the lock is acquired, and return RTDB's time."""
-        self._contender.tell(lease)
-        return self._contender.now()
+        tell(self._database, lease)
+        return self._now()
 
     def record(self, lease: Lease, started_at: int, value: object) -> Done[object]:
         """Record the result. Raise LeaseLost if the lease is over: the next process calls again."""
@@ -121,10 +129,14 @@ class Once:
                 f'"{self._bid.name}" was called, and is called again by the next caller, because its result can\'t be '
                 f"recorded: {value!r:.80}. Return None, or at most 64 kB of what JSON gives back as it was"
             ) from error
-        done_at = max(started_at, self._contender.now())
+        done_at = max(started_at, self._now())
         own = StepRecord(fence, started_at, None, self._bid.request.instance, done_at, text)
         settled = write_under(lease, lambda: recording(own, self._take_known(), lambda: not lease.lost), self._path)
         return self._done(settled.record)
+
+    def _now(self) -> int:
+        database = self._database
+        return database.clock.now(database.deadline(database.settings.acquire_timeout)).server
 
     def _take_known(self) -> Snapshot | None:
         known, self._known = self._known, None
@@ -135,7 +147,7 @@ class Once:
         return Done(value, to_datetime(record.done_at or 0), record.instance)
 
 
-def call_once(once: Once, contender: Contender, function: Callable[[], object]) -> Done[object]:
+def call_once(once: Once, database: Database, function: Callable[[], object]) -> Done[object]:
     """Call the function unless that was done, and return what was done."""
     check_no_generator(function)
     if iscoroutinefunction(function):
@@ -154,20 +166,20 @@ def call_once(once: Once, contender: Contender, function: Callable[[], object]) 
         started_at = once.begin(answer)
         return once.look() or once.record(answer, started_at, _no_awaitable(function))
     finally:
-        contender.give_back(answer)
+        give_back(database, answer)
 
 
-async def call_once_async(once: Once, contender: Contender, function: Callable[[], Awaitable[object]]) -> Done[object]:
+async def call_once_async(once: Once, database: Database, function: Callable[[], Awaitable[object]]) -> Done[object]:
     """Await the function unless that was done, and return what was done. If the lease is lost, it is cancelled."""
     check_no_generator(function)
     answer: Done[object] | Lease | Refusal | None = None
     try:
         waking = Waking()
         with closing(once.waiting(waking.wake)) as waiting:
-            answer = await _ask(once, waiting, contender)
+            answer = await _ask(once, waiting, database)
             while once.goes_on(answer, waiting):
                 await waking.pause(waiting)
-                answer = await _ask(once, waiting, contender)
+                answer = await _ask(once, waiting, database)
         if isinstance(answer, Done):
             return answer
         if not isinstance(answer, Lease):
@@ -180,11 +192,11 @@ async def call_once_async(once: Once, contender: Contender, function: Callable[[
         return await off_loop(lambda: once.record(lease, started_at, value))
     finally:
         if isinstance(answer, Lease):
-            await contender.release_async(answer)
+            await release_async(database, answer)
 
 
-async def _ask(once: Once, waiting: Waiting, contender: Contender) -> Done[object] | Lease | Refusal:
-    return await off_loop(lambda: once.ask(waiting), unwanted=contender.give_back)
+async def _ask(once: Once, waiting: Waiting, database: Database) -> Done[object] | Lease | Refusal:
+    return await off_loop(lambda: once.ask(waiting), unwanted=lambda late: give_back(database, late))
 
 
 def _no_awaitable(function: Callable[[], object]) -> object:

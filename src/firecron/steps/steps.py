@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from inspect import isawaitable, iscoroutine
 from typing import Literal
 
-from firecron.base.off_loop import in_thread, off_loop, to_its_end
+from firecron.base.threads import in_thread, off_loop, to_its_end
 from firecron.errors import ConfigurationError
 from firecron.jobs.decorator import is_async
 from firecron.jobs.run import Run, check_step_name, to_key

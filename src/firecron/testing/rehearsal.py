@@ -45,9 +45,8 @@ from firecron.testing.memory import MemoryStore
 if TYPE_CHECKING:
     from firecron.app import FireCron
     from firecron.jobs.registry import Result
-    from firecron.leaders.leader import Leader
-    from firecron.leaders.term import Term
-    from firecron.lock.service import LockService
+    from firecron.leaders.leader import Leader, Term
+    from firecron.locks import LockService
 
 
 _SMALLEST_STEP = 0.001
@@ -101,8 +100,8 @@ class Rehearsal:
 
         def die() -> None:
             unsubscribe()  # nobody hears of what a dead process does
-            crons.locks.contender.keeper.stop()
-            for execution in crons.engine.runner.performer.active():
+            crons.database.keeper.stop()
+            for execution in crons.engine.runner.active():
                 execution.stop()  # so that it is not called again
 
         store = MortalStore(self.store, self._deaths, die)
@@ -113,12 +112,12 @@ class Rehearsal:
             crew=Inline(),
             has_threads=False,
         )
-        store.paths = crons.locks.paths
+        store.paths = crons.database.paths
         for leader in self._leaders:
             crons.engine.leaders.add(leader)
         for job in self._jobs:
             crons.registry.add(job)
-        self._clock.renew = crons.locks.contender.keeper.work
+        self._clock.renew = crons.database.keeper.work
         unsubscribe = crons.events.subscribe(self.events.append)
         return crons
 
@@ -214,7 +213,7 @@ class Rehearsal:
             why: The reason, for the history.
         """
         self._crons.registry.get(name)
-        operator = Operator(self.locks, self.clock)
+        operator = Operator(self._crons.database)
         seen = operator.look(name)
         return seen.view.why_not_cancelled is None and operator.cancel(seen, why)
 
@@ -268,7 +267,7 @@ class Rehearsal:
             self._crons = self._begin()
             return 0.0
         ticker, recovery = self._crons.engine.ticker, self._crons.engine.recovery
-        now = self._crons.locks.clock.peek()
+        now = self._crons.database.clock.peek()
         if now is None:
             return wait  # the ticker has to ask for the time again
         # The ticker cuts its wait short, for machines that are suspended and for heartbeats that other instances read.
@@ -295,9 +294,6 @@ class Inline:
 
     def dismiss(self) -> None:
         """Do nothing: no work is waiting."""
-
-    def after_fork(self) -> None:
-        """Do nothing: there are no threads to replace."""
 
 
 class _RenewingClock(FakeClock):

@@ -32,7 +32,7 @@ from google.auth import jwt
 from firecron import __version__
 from firecron.base.clocks import Deadline, SystemTiming, Timing
 from firecron.base.events import Events
-from firecron.base.flag import tell_after_fork
+from firecron.base.flag import in_each_process
 from firecron.base.identity import find_cloud_run
 from firecron.errors import ConfigurationError, Unavailable
 from firecron.rtdb.transport import NoReply, Transport
@@ -109,7 +109,7 @@ _FAILURE_KEPT = 2_000
 # For how long after that a failure counts as recent.
 _FAILURE_IS_RECENT = 60_000
 # For how long a thread waits for the fetch of another one, in milliseconds since the fetch began.
-_PATIENCE = 1_000.0
+PATIENCE = 1_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +129,13 @@ class Certificates:
         self._timeout = timeout
         self._timing = timing
         self._last = _Fetched(-math.inf)
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
+        self.transport = Transport(self._url, 1)
+        self._fetching = threading.Lock()
         # When the fetch that is under way has begun.
         self._began: float | None = None
-        self.after_fork()
-        tell_after_fork(self)
 
     def get(self) -> Mapping[str, str]:
         """Return the certificates by their key ids. Raise Unavailable if they can't be fetched in time."""
@@ -153,18 +156,12 @@ class Certificates:
             raise Unavailable(last.problem)
         return last.certificates
 
-    def after_fork(self) -> None:
-        """Open new sockets in a forked child. The others are the parent's, as is the thread of a fetch under way."""
-        self.transport = Transport(self._url, 1)
-        self._fetching = threading.Lock()
-        self._began = None
-
     def _patience(self, last: _Fetched) -> float:
         """Return for how many milliseconds a thread may wait for the fetch of another one."""
         now, began = self._timing.mono(), self._began
         if last.problem is not None and now < last.until + _FAILURE_IS_RECENT:
             return 0.0
-        return _PATIENCE if began is None else max(0.0, began + _PATIENCE - now)
+        return PATIENCE if began is None else max(0.0, began + PATIENCE - now)
 
     def _fetch(self) -> _Fetched:
         target = urlsplit(self._url)._replace(scheme="", netloc="").geturl()

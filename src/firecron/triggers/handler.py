@@ -29,7 +29,7 @@ from urllib.parse import parse_qs
 
 from firecron.base.clocks import heeding
 from firecron.base.instants import to_milliseconds, to_text
-from firecron.base.seldom import Seldom, how_often
+from firecron.base.recent import Seldom, how_often
 from firecron.base.texts import described, redacted
 from firecron.cron.schedule import is_tick
 from firecron.errors import Denied, FirecronError, Malformed, Stopping, StoreError, Unavailable, UnknownJob
@@ -37,9 +37,9 @@ from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions
 from firecron.jobs.registry import Registry
 from firecron.jobs.run import Outcome, Run
+from firecron.lock.database import Database
 from firecron.lock.record import IDLE, Current, LockRecord, Reason, parse
 from firecron.lock.refusal import Refusal
-from firecron.lock.service import LockService
 from firecron.ops.board import HealthReport
 from firecron.ops.health import split_names
 from firecron.ops.operator import Operator
@@ -216,10 +216,10 @@ class Overview:
     body has what is known without the database: `paused` and `last_run` are null then.
     """
 
-    def __init__(self, registry: Registry, locks: LockService, history: History) -> None:
+    def __init__(self, registry: Registry, database: Database, history: History) -> None:
         self._registry = registry
-        self._locks = locks
-        self._operator = Operator(locks)
+        self._database = database
+        self._operator = Operator(database)
         self._history = history
 
     def answer(self) -> Answer:
@@ -249,7 +249,7 @@ class Overview:
 
     def _look(self, shown: dict[str, dict[str, object]]) -> None:
         """Fill in the fields from the database. Raise StoreError; what was read before the error is filled in."""
-        deadline = self._locks.deadline(self._locks.settings.acquire_timeout)
+        deadline = self._database.deadline(self._database.settings.acquire_timeout)
         paused = {view.name for view in self._operator.look_at_all().views if view.is_paused}
         for name, fields in shown.items():
             fields["paused"] = name in paused
@@ -259,7 +259,7 @@ class Overview:
                 fields["last_run"] = self._last_run(name)
 
     def _last_run(self, name: str) -> dict[str, object] | None:
-        latest = self._history.latest(name, self._locks.deadline(self._locks.settings.request_timeout))
+        latest = self._history.latest(name, self._database.deadline())
         return None if latest is None else inspect_run(*latest).to_json()
 
 
@@ -314,22 +314,21 @@ class Handler:
     def __init__(
         self,
         registry: Registry,
-        locks: LockService,
+        database: Database,
         history: History,
         health: HealthReport,
         access: Access,
         asked: Callable[[], object],
     ) -> None:
         self._registry = registry
-        self._locks = locks
-        self._events = locks.events
+        self._database = database
+        self._events = database.events
         self._history = history
-        self._overview = Overview(registry, locks, history)
+        self._overview = Overview(registry, database, history)
         self._health = health
         self._access = access
-        self._seldom = Seldom(locks.deadline)
+        self._seldom = Seldom(database.deadline)
         self._asked = asked
-        self._margin = locks.settings.margin_ms
 
     def receive(self, request: Request) -> Reply | Work:
         """Return the reply, or the work that blocks and returns it."""
@@ -388,7 +387,7 @@ class Handler:
 
     def _run(self, job: Job, slot: datetime | None) -> Answer:
         name = job.name
-        if slot is not None and is_future(slot, self._server_now(), self._margin):
+        if slot is not None and is_future(slot, self._server_now(), self._database.margin):
             slot = None
         due = _text(slot)
         if due is not None:
@@ -413,10 +412,10 @@ class Handler:
     def _find_past(self, job: Job, due: str) -> Past:
         now = self._server_now()
         try:
-            current = parse(self._locks.read(job.name), now)
+            current = parse(self._database.node(self._database.paths.lock(job.name)), now)
         except Malformed:
             current = IDLE  # malformed since the claim was refused; the history is still right
-        return find_past(job.options, due, current, self._history.entry(job.name, due), now, self._margin)
+        return find_past(job.options, due, current, self._history.entry(job.name, due), now, self._database.margin)
 
     def _compare(self, job: Job, due: str) -> None:
         """Log a WARNING if the job's schedule doesn't have the tick. The tick is claimed all the same."""
@@ -430,7 +429,7 @@ class Handler:
             self._events.emit("trigger.off_schedule", job.name, logging.WARNING, message, slot=due, line=schedule.line)
 
     def _server_now(self) -> int:
-        return self._locks.clock.now(self._locks.deadline(self._locks.settings.acquire_timeout)).server
+        return self._database.clock.now(self._database.deadline(self._database.settings.acquire_timeout)).server
 
     def _denied(self, denial: Denial) -> Answer:
         count = self._seldom.count(denial.cause)

@@ -26,7 +26,7 @@ from tests.simulation.stand_ins import EPOCH, sleep
 from firecron.app import FireCron
 from firecron.lock.lease import Lease
 from firecron.lock.refusal import NotAcquired, Refusal
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.steps.once import Done
 
 if TYPE_CHECKING:

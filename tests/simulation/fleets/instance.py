@@ -221,8 +221,8 @@ class Instance:
         engine, found = self.crons.engine, self.left
         me = current_thread()
         found += [f"the thread {thread.name}" for thread in self.machine.alive() if thread is not me]
-        found += [f"the run {execution.run}" for execution in engine.runner.performer.active()]
-        found += [f"the lease {lease}" for lease in self.crons.locks.contender.keeper.leases()]
+        found += [f"the run {execution.run}" for execution in engine.runner.active()]
+        found += [f"the lease {lease}" for lease in self.crons.locks.database.keeper.leases()]
         if len(engine.runner.outstanding) or len(engine.bookkeeper.outstanding):
             found.append("work that still counts as outstanding")
         for job in self.crons.registry.jobs():
@@ -254,7 +254,7 @@ class Instance:
             enabled=True,
             store=self.wire,
         )
-        crons.locks.streams.places = Places()  # each machine is a process
+        crons.locks.database.streams.places = Places()  # each machine is a process
         crons.events.subscribe(self._hear)
         assert self._told is not None
         if self.spec.has_loop:

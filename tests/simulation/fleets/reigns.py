@@ -34,8 +34,7 @@ from tests.simulation.stand_ins import EPOCH, sleep
 
 from firecron.app import FireCron
 from firecron.base.events import Event
-from firecron.leaders.leader import leader
-from firecron.leaders.term import Term
+from firecron.leaders.leader import Term, leader
 
 NAME = "reign"
 What: TypeAlias = Literal["step_down", "cancel", "pause_here", "pause", "cut"]
@@ -197,7 +196,7 @@ class Reigns:
             else:
                 holder = str(self._node().get("holder"))
                 instance.call(
-                    lambda crons: crons.locks.contender.cancel(NAME, holder, body.term.fence), "cancel a leader"
+                    lambda crons: crons.locks.database.cancel(NAME, holder, body.term.fence), "cancel a leader"
                 )
 
     def _leading(self) -> Body | None:

@@ -198,7 +198,7 @@ class World:
         if is_held and alive:
             by, holder, fence = self.scheduler.random.choice(alive), str(node["holder"]), int(str(node["fence"]))
             self.oracle.jobs[job].unwanted.add(fence)
-            by.call(lambda crons: crons.locks.contender.cancel(job, holder, fence), "cancel")
+            by.call(lambda crons: crons.locks.database.cancel(job, holder, fence), "cancel")
 
     def _alive(self) -> list[Instance]:
         return [one for one in self.instances.values() if one.machine.state == "alive" and one.ticking_from]

@@ -7,8 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from firecron.base.clocks import Deadline, TimedLock
-from firecron.base.server_clock import ServerClock
+from firecron.base.clocks import Deadline, ServerClock, TimedLock
 from firecron.errors import StoreError, Unavailable
 from firecron.testing import FakeTiming
 

@@ -7,8 +7,7 @@ import time
 import pytest
 
 from firecron.base import clocks
-from firecron.base.clocks import Deadline, SystemTiming
-from firecron.base.server_clock import ServerClock
+from firecron.base.clocks import Deadline, ServerClock, SystemTiming
 
 
 @pytest.mark.parametrize(("boot_clock", "expected"), [(7, 3.0), (None, 5.0)])

@@ -11,7 +11,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 import requests
 
-from firecron.base.identity import Identity, ask_metadata, find_revision, find_service, new_holder
+from firecron.base.identity import Identity, ask_metadata, find_revision, find_service
+from firecron.lock.database import new_holder
 
 INSTANCE = "00bf4b9c3f2a6d5e8c7b1a0f9e8d7c6b5a4f3e2d1c0b"
 
@@ -152,7 +153,7 @@ def test_a_metadata_server_that_hangs_is_waited_for_once(monkeypatch: pytest.Mon
         identity.known = patient
         first, second = identity.instance, identity.instance
     assert first == second
-    assert patient.waits == [1.0, None]
+    assert patient.waits == [1.0]
 
 
 def test_an_answer_that_comes_too_late_changes_nothing() -> None:
@@ -169,9 +170,9 @@ def test_a_forked_child_waits_for_nobody() -> None:
     """The asking thread is the parent's; the child goes with what is known."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         identity = Identity({"K_SERVICE": "api", "GCE_METADATA_HOST": f"127.0.0.1:{silent.getsockname()[1]}"})
-        identity.after_fork()
-        assert identity.known.is_set()
-        assert len(identity.instance) == 12
+        child = identity.settled()
+        assert child.known.is_set()
+        assert len(child.instance) == 12
 
 
 def test_holders_are_random() -> None:

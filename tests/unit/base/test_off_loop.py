@@ -12,7 +12,7 @@ from typing import NoReturn
 import pytest
 from tests.unit.threads import PATIENCE
 
-from firecron.base.off_loop import Submit, off_loop, on_new_thread
+from firecron.base.threads import Submit, off_loop, on_new_thread
 from firecron.errors import Unavailable
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from firecron.base.clocks import Deadline
-from firecron.base.flag import aware
-from firecron.base.seldom import MOST_KINDS, Seldom, how_often
+from firecron.base.recent import MOST_KINDS, Seldom, how_often
 from firecron.testing import FakeTiming
 
 
@@ -38,12 +37,3 @@ def test_the_number_is_of_the_others() -> None:
         "; with 1 more since the last such line",
         "; with 1,199 more since the last such line",
     ]
-
-
-def test_a_forked_child_has_a_lock_of_its_own() -> None:
-    """The parent's may be held by a thread that the child doesn't have."""
-    seldom = Seldom(lambda seconds: Deadline.after(FakeTiming(), seconds))
-    assert seldom in aware
-    assert seldom.count("401") == 1
-    seldom.after_fork()
-    assert seldom.count("401") is None

@@ -50,12 +50,3 @@ def test_waiting_for_another_thread_ends_with_the_deadline() -> None:
             blocked.bench.clock.now(blocked.bench.deadline(0))
         blocked.go_on.set()
         blocked.first.result(10)
-
-
-def test_a_forked_child_synchronises_by_itself() -> None:
-    """A synchronisation that the parent had under way keeps nobody waiting in the child."""
-    with ThreadPoolExecutor(1) as pool:
-        blocked = Blocked(pool)
-        blocked.bench.clock.after_fork()
-        blocked.go_on.set()
-        assert blocked.bench.clock.now(blocked.bench.deadline(0)).server == int(ORIGIN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from firecron.base.flag import begin_child
 from firecron.base.threads import Outstanding
 from firecron.testing import FakeTiming
 
@@ -78,7 +79,7 @@ def test_a_forked_child_has_no_work_to_wait_for() -> None:
     threading.Thread(target=hold).start()
     try:
         assert held.wait(PATIENCE)
-        outstanding.after_fork()
+        begin_child()
         assert outstanding.changed.acquire(timeout=PATIENCE)
         outstanding.changed.release()
     finally:

@@ -8,6 +8,7 @@ import threading
 import pytest
 from tests.unit.threads import PATIENCE, ended
 
+from firecron.base.flag import begin_child
 from firecron.base.threads import Workers
 
 
@@ -217,7 +218,7 @@ def test_a_forked_child_starts_empty() -> None:
     holder = threading.Thread(target=workers.changed.acquire)
     holder.start()
     assert ended(holder)
-    workers.after_fork()
+    begin_child()
     done = threading.Event()
     workers.submit(done.set)
     assert done.wait(PATIENCE)

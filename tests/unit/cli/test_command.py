@@ -309,7 +309,7 @@ def test_the_lock_is_renewed_while_the_command_runs_and_is_gone_after_it(signals
         seen.append(bench.store.get("cron-locks/backup/expiresAt"))
 
     bench = Bench(signals, body)
-    assert under_lock(bench.locks, "backup", 60, bench.command) is None
+    assert under_lock(bench.locks.database, "backup", 60, bench.command) is None
     assert seen == [NINE + 140_000]
     assert bench.store.get("cron-locks/backup") is None
 
@@ -319,7 +319,7 @@ def test_after_a_signal_no_lock_is_asked_for(signals: Noting) -> None:
     bench = Bench(signals)
     signal.raise_signal(signal.SIGTERM)
     with pytest.raises(Stopping):
-        under_lock(bench.locks, "backup", 60, bench.command)
+        under_lock(bench.locks.database, "backup", 60, bench.command)
     assert (bench.slugs, bench.ran) == ([], 0)
 
 
@@ -336,7 +336,7 @@ def test_a_lock_that_becomes_free_is_waited_for(signals: Noting) -> None:
         return True
 
     signals.at_pause = free_it
-    assert under_lock(bench.locks, "backup", 60, bench.command, wait=PATIENCE) is None
+    assert under_lock(bench.locks.database, "backup", 60, bench.command, wait=PATIENCE) is None
     assert (len(signals.pauses), bench.ran) == (3, 1)
 
 
@@ -383,7 +383,7 @@ def test_a_command_that_hears_begins_when_the_lock_is_released(
         answer = under_tick(one.crons, "job", own, wait=55)
         assert not isinstance(answer, Refusal)
     else:
-        assert under_lock(one.locks, "job", 60, own, wait=55) is None
+        assert under_lock(one.locks.database, "job", 60, own, wait=55) is None
     assert 50 <= began[0] <= 50 + late
     assert one.network.methods.count("watch") == hears
     assert one.network.methods.count("swap") <= most
@@ -399,8 +399,8 @@ def test_a_signal_ends_a_wait_that_hears() -> None:
     command = Worldly(world, at=20)
     bench = Bench(command)
     with pytest.raises(Stopping):
-        under_lock(one.locks, "job", 60, bench.command, wait=3_600)
-    assert (world.mono(), bench.ran, one.locks.streams.followers) == (20_000, 0, 0)
+        under_lock(one.locks.database, "job", 60, bench.command, wait=3_600)
+    assert (world.mono(), bench.ran, one.locks.database.streams.followers) == (20_000, 0, 0)
     world.advance(0)
 
 
@@ -419,7 +419,7 @@ def test_a_refusal_that_stays_is_not_waited_past(signals: Noting) -> None:
     """A pause of the lock ends only by hand, so that is the answer at once."""
     bench = Bench(signals)
     bench.locks.pause("backup")
-    refusal = under_lock(bench.locks, "backup", 60, bench.command, wait=PATIENCE)
+    refusal = under_lock(bench.locks.database, "backup", 60, bench.command, wait=PATIENCE)
     assert isinstance(refusal, Refusal)
     assert (refusal.reason, len(signals.pauses), bench.ran) == ("paused", 1, 0)
 

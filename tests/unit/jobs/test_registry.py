@@ -12,6 +12,7 @@ from tests.simulation.world import NAME, START, slot
 from tests.unit.locks import lock_of
 
 from firecron import ConfigurationError, FireCron, Run, Unavailable, distributed_cron
+from firecron.base.flag import begin_child
 from firecron.base.instants import to_text
 from firecron.errors import UnknownJob
 from firecron.jobs.job import Job
@@ -311,7 +312,7 @@ def test_jobs_change_one_at_a_time() -> None:
     registry = new_crons(first).registry
     job = registry.get("first")
     assert lock_of(registry).acquire(timeout=1)
-    registry.after_fork()
+    begin_child()
 
     class Guarded(dict[str, Job]):
         def values(self) -> Any:

@@ -14,7 +14,7 @@ from tests.simulation.world import START, World
 from firecron import Term
 from firecron.errors import Stopping
 from firecron.leaders.candidate import Candidate, Tenure, pause_after
-from firecron.leaders.term import Election
+from firecron.leaders.leader import Election
 
 ELECTION = Election(FEED, 15_000, 1_000)
 
@@ -27,7 +27,7 @@ def elected(candidate: Candidate) -> Tenure:
 
 @pytest.fixture
 def candidate(one: Instance) -> Candidate:
-    return one.live().locks.candidate(ELECTION)
+    return Candidate(one.live().locks.database, ELECTION)
 
 
 def test_a_second_candidate_is_refused_until_a_margin_after_the_record(world: World, candidate: Candidate) -> None:
@@ -45,7 +45,7 @@ def test_a_second_candidate_is_refused_until_a_margin_after_the_record(world: Wo
 def test_a_release_before_the_wait_is_not_slept_through(world: World, candidate: Candidate) -> None:
     """What the stream tells as it opens, after the pause was computed, is waited for no longer than from then on."""
     tenure = elected(candidate)
-    other = Instance(world, hears=True).live().locks.candidate(ELECTION)
+    other = Candidate(Instance(world, hears=True).live().locks.database, ELECTION)
     assert other.stand() is None
     pause = other.pause()
     assert pause is not None
@@ -84,7 +84,7 @@ def test_is_mine_ends_with_the_beginning_of_the_release(world: World, one: Insta
 
 def test_a_body_that_raises_again_and_again_does_not_hammer(world: World, one: Instance) -> None:
     """The pauses after failures grow from 1 s to a minute, and a term of a minute lets them begin anew."""
-    candidate = one.live().locks.candidate(ELECTION)
+    candidate = Candidate(one.live().locks.database, ELECTION)
     pauses: list[float] = []
     for _ in range(9):
         candidate.end(elected(candidate), ValueError("no"))
@@ -128,7 +128,7 @@ def test_a_good_term_forgives_failures(one: Instance, candidate: Candidate) -> N
 
 def test_a_body_that_returns_at_once_is_slowed_like_one_that_raises(one: Instance) -> None:
     """One return costs the pause, more of them up to a minute, which is said once; a term of a minute ends that."""
-    candidate = one.live().locks.candidate(ELECTION)
+    candidate = Candidate(one.live().locks.database, ELECTION)
     pauses: list[float] = []
     for seconds in [0] * 9 + [61] + [0] * 3:
         tenure = elected(candidate)
@@ -146,7 +146,7 @@ def test_a_body_that_returns_at_once_is_slowed_like_one_that_raises(one: Instanc
 
 def test_a_longer_pause_than_the_back_off_is_the_programs_wish(one: Instance) -> None:
     """A leader with `pause=60` that returns at once stands again after just that, and nothing is said."""
-    candidate = one.live().locks.candidate(Election(FEED, 15_000, 60_000))
+    candidate = Candidate(one.live().locks.database, Election(FEED, 15_000, 60_000))
     for _ in range(9):
         candidate.end(elected(candidate))
         assert candidate.pause() == pytest.approx(60)
@@ -239,7 +239,7 @@ def test_a_cancel_ends_the_term_and_another_instance_leads(world: World) -> None
 def test_a_term_that_is_told_to_end_is_told_once(one: Instance) -> None:
     """The first reason counts, the lease stays, and only the end of the body releases it."""
     changes: list[Tenure] = []
-    candidate = one.live().locks.candidate(ELECTION, changes.append)
+    candidate = Candidate(one.live().locks.database, ELECTION, changes.append)
     tenure = elected(candidate)
     assert candidate.tell("it steps down", away_for=30_000)
     assert not candidate.tell("again")
@@ -285,7 +285,7 @@ def test_an_interruption_of_the_election_leaves_no_lease(world: World, one: Inst
     with pytest.raises(KeyboardInterrupt):
         candidate.stand()
     end()
-    assert one.locks.contender.keeper.leases() == []
+    assert one.locks.database.keeper.leases() == []
     assert "releasedAt" in world.node(FEED)
     assert candidate.tenure is None
 

@@ -199,7 +199,7 @@ def test_an_async_loop_that_is_cancelled_while_it_is_elected_leaves_nothing(worl
     one.locks.close()
     assert all(map(ended, {its for its in threading.enumerate() if its.name.startswith("firecron-acquire")} - others))
     assert "releasedAt" in world.node(FEED)
-    assert one.locks.contender.keeper.leases() == []
+    assert one.locks.database.keeper.leases() == []
 
 
 def test_a_loop_that_is_dropped_says_nothing() -> None:

@@ -21,7 +21,6 @@ class Kept:
         self.at: list[float] = []
         self.limits: list[float] = []
         self.lost: list[str] = []
-        self.disowned = False
         self._from(timing.mono())
 
     def _from(self, now: float) -> None:
@@ -39,6 +38,3 @@ class Kept:
     def lose(self, why: str) -> None:
         self.lost.append(why)
         self.losing()
-
-    def disown(self) -> None:
-        self.disowned = True

@@ -82,7 +82,7 @@ def test_a_cancellation_is_told_from_a_loss(
         task = asyncio.ensure_future(one.locks.with_lock("job", work))
         await begun.wait()
         if is_lost:
-            [lease] = one.locks.contender.keeper.leases()
+            [lease] = one.locks.database.keeper.leases()
             lease.lose("for the test")
         if is_cancelled:
             task.cancel()
@@ -116,11 +116,11 @@ def test_an_interruption_between_the_lock_and_the_block_gives_the_lock_back(
     with pytest.raises(Interrupt), one.locks.hold("job", 60):
         raise AssertionError("the block began")
     assert world.node() == {}
-    assert one.locks.contender.keeper.leases() == []
+    assert one.locks.database.keeper.leases() == []
 
 
 def test_what_a_block_could_not_release_is_not_renewed(one: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     """If Ctrl-C comes in the release at the end of a block, the lock expires."""
     with pytest.raises(Interrupt), one.locks.hold("job", 60):
         monkeypatch.setattr(Lease, "release", interrupt)
-    assert one.locks.contender.keeper.leases() == []
+    assert one.locks.database.keeper.leases() == []

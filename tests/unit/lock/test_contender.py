@@ -18,6 +18,7 @@ from firecron import LockService
 from firecron.base.events import Event
 from firecron.base.recent import Recent
 from firecron.errors import ConfigurationError
+from firecron.lock.blocks import release_async
 from firecron.testing import FakeTiming, MemoryStore
 
 # As many as release for asyncio at the same time.
@@ -27,7 +28,7 @@ WAYS: dict[str, Callable[[Instance, str, float], object]] = {
     "acquire": lambda one, name, ttl: one.locks.acquire(name, ttl),
     "hold": lambda one, name, ttl: one.locks.hold(name, ttl),
     "with_lock": lambda one, name, ttl: one.locks.with_lock(name, lambda: None, ttl),
-    "bid": lambda one, name, ttl: one.locks.contender.bid(name, ttl),
+    "bid": lambda one, name, ttl: one.locks.database.bid(name, ttl),
 }
 
 
@@ -79,11 +80,11 @@ def test_what_is_remembered_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch)
         again = locks.acquire("order-0", 60, fenced=True)
         assert again
         assert again.release()
-    assert list(locks.contender.known) == ["order-3", "order-4", "order-0"]
+    assert list(locks.database.known) == ["order-3", "order-4", "order-0"]
     plain = locks.acquire("plain", 60)
     assert plain
     assert plain.release()
-    assert list(locks.contender.known) == ["order-4", "order-0"]
+    assert list(locks.database.known) == ["order-4", "order-0"]
     heard = recorded(locks.events)
     for number in (0, 1, 2, 3, 3, 0):
         store.set(f"cron-locks/stuck-{number}", {"expiresAt": 1e15})
@@ -99,8 +100,8 @@ def test_a_release_is_done_although_its_task_is_cancelled(world: World, one: Ins
     one.network.next("swap", before=lambda: go_on.wait(PATIENCE), times=_THREADS)
 
     async def main() -> None:
-        busy = [asyncio.create_task(one.locks.contender.release_async(lease)) for lease in leases]
-        task = asyncio.create_task(one.locks.contender.release_async(last))
+        busy = [asyncio.create_task(release_async(one.locks.database, lease)) for lease in leases]
+        task = asyncio.create_task(release_async(one.locks.database, last))
         await asyncio.sleep(0)  # all are handed in, in this order
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -15,6 +15,7 @@ from tests.unit.threads import PATIENCE, ended
 from firecron import LockService
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event
+from firecron.lock.blocks import try_once
 from firecron.lock.lease import Lease
 from firecron.lock.record import Reason
 from firecron.lock.refusal import Refusal
@@ -126,12 +127,12 @@ def test_what_is_not_given_back_is_not_renewed(one: Instance, monkeypatch: pytes
     one.locks.events.subscribe(hear)
     with pytest.raises(Interrupt):
         one.locks.acquire("job", 60)
-    assert one.locks.contender.keeper.leases() == []
+    assert one.locks.database.keeper.leases() == []
 
 
 def test_a_bid_asks_for_what_it_was_told_to(one: Instance) -> None:
     """Without a word about it a lock is neither renewed by itself nor released at once."""
-    contender = one.locks.contender
+    contender = one.locks.database
     plain, other = contender.bid("job", 60), contender.bid("job", 60, renews=True, momentary=True)
     assert (plain.request.renews, plain.request.momentary) == (False, False)
     assert (other.request.renews, other.request.momentary) == (True, True)
@@ -155,8 +156,8 @@ def test_a_try_takes_a_third_of_the_ttl_at_most() -> None:
 
 def test_after_its_longest_time_a_lock_is_lost(one: Instance, world: World) -> None:
     """A limit ends a lock that is renewed, counted from the claim, and not before."""
-    contender = one.locks.contender
-    lease = contender.try_once(contender.bid("job", 60, renews=True, max_runtime=90_000))
+    contender = one.locks.database
+    lease = try_once(contender, contender.bid("job", 60, renews=True, max_runtime=90_000))
     assert isinstance(lease, Lease)
     for seconds, is_lost in ((30, False), (30, False), (29.9, False), (0.2, True)):
         world.advance(seconds)
@@ -166,7 +167,7 @@ def test_after_its_longest_time_a_lock_is_lost(one: Instance, world: World) -> N
 
 def test_after_a_close_or_a_fork_there_are_other_threads(one: Instance) -> None:
     """What was closed acquires again, and a child never waits for threads that only its parent has."""
-    for end in (one.locks.close, one.locks.after_fork):
+    for end in (one.locks.close, one.locks.database.after_fork):
         lease = asyncio.run(one.locks.acquire_async("job", 60))
         assert lease
         lease.release()
@@ -205,5 +206,5 @@ def test_a_refusal_that_says_something_new_is_told_louder(
     """That a tick was run elsewhere is told once, a lock that needs a look is a warning once, all else as ever."""
     heard = recorded(one.locks.events)
     for _ in levels:
-        one.locks.contender.tell(Refusal("job", reason, "said", problem=problem))
+        one.locks.database.tell(Refusal("job", reason, "said", problem=problem))
     assert [event.level for event in heard] == levels

@@ -14,6 +14,7 @@ from tests.simulation.world import World
 
 from firecron import Cancelled, Lease, LeaseLost
 from firecron.errors import Denied, Unavailable
+from firecron.lock.blocks import try_once
 
 NINE = datetime(2026, 11, 18, 9, 0, tzinfo=UTC)
 
@@ -43,8 +44,8 @@ def test_a_lease_without_a_fence_has_none(one: Instance) -> None:
 
 def test_a_claimed_slot_is_seen(world: World, one: Instance) -> None:
     """A lease of a claimed tick knows it, and which claim it is."""
-    bid = one.locks.contender.bid("job", 60, slot="2026-11-18T09:00:00Z")
-    lease = one.locks.contender.try_once(bid)
+    bid = one.locks.database.bid("job", 60, slot="2026-11-18T09:00:00Z")
+    lease = try_once(one.locks.database, bid)
     assert isinstance(lease, Lease)
     assert (lease.slot, lease.attempt) == ("2026-11-18T09:00:00Z", 1)
 
@@ -224,7 +225,7 @@ def test_in_a_forked_child_a_lease_is_over_without_a_word(world: World, one: Ins
     """A child sees its parent's lease as lost, can't release it, and says nothing."""
     lease = one.acquire()
     before, said = world.node(), len(one.events)
-    lease.disown()
+    one.locks.database.after_fork()
     assert lease.lost
     assert lease.release() is False
     assert lease.renew() is False
@@ -237,7 +238,7 @@ def test_in_a_forked_child_a_lease_is_over_without_a_word(world: World, one: Ins
 def asked(one: Instance, lease: Lease) -> bool:
     """Ask the lease's holder to stop, as an operator does."""
     assert lease.fence is not None
-    return one.locks.contender.cancel(lease.name, lease.holder, lease.fence, "w" * 501)
+    return one.locks.database.cancel(lease.name, lease.holder, lease.fence, "w" * 501)
 
 
 def test_a_cancelled_lease_is_told_at_its_renewal_and_stays_good(world: World, one: Instance) -> None:

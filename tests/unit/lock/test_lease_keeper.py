@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from math import ceil
 
@@ -13,11 +12,10 @@ from tests.simulation.network import failing
 from tests.simulation.world import World
 from tests.unit.listeners import recorded
 from tests.unit.lock.kept import TTL, Kept
-from tests.unit.threads import PATIENCE
 
 from firecron.base.events import Events
 from firecron.errors import Denied, Unavailable
-from firecron.lock.lease import Keeper
+from firecron.lock.keeper import Keeper
 from firecron.testing import FakeTiming
 
 
@@ -291,42 +289,6 @@ def test_a_lease_may_be_kept_during_a_renewal(bench: Bench) -> None:
     lease.renewal = renewal
     bench.until(31)
     assert came[0].at == [30]
-
-
-class Stuck(Kept):
-    """A lease at which the keeper's look never ends."""
-
-    def __init__(self, timing: FakeTiming) -> None:
-        self.begun = threading.Event()
-        super().__init__(timing)
-
-    @property
-    def renewal_due(self) -> float:
-        self.begun.set()
-        threading.Event().wait()
-        raise AssertionError("nothing comes after that")
-
-    @renewal_due.setter
-    def renewal_due(self, due: float) -> None:
-        pass
-
-
-def test_a_forked_child_keeps_nothing(bench: Bench) -> None:
-    """In a child all leases are the parent's: they are disowned, and neither renewed nor lost. A lock that a thread of
-    the parent held at the fork keeps nobody waiting.
-    """
-    leases = [bench.keep(), bench.keep(renews=False)]
-    stuck = Stuck(bench.timing)
-    parents = threading.Thread(target=lambda: bench.keeper.keep(stuck, renews=True), daemon=True)
-    parents.start()
-    assert stuck.begun.wait(PATIENCE)
-    bench.keeper.after_fork()
-    assert all(lease.disowned for lease in leases)
-    bench.until(200)
-    assert [(lease.at, lease.lost) for lease in leases] == [([], []), ([], [])]
-    own = bench.keep()
-    bench.until(225)
-    assert own.at == [220]
 
 
 def test_a_lock_is_kept_over_many_ttls(world: World) -> None:

@@ -12,9 +12,9 @@ from tests.unit.lock.kept import Kept
 from tests.unit.threads import Resting, ended, named
 
 from firecron.base.events import Events
-from firecron.lock.lease import Keeper
+from firecron.lock.keeper import Keeper
 from firecron.lock.refusal import Refusal
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.settings import load
 from firecron.testing import FakeTiming
 
@@ -32,7 +32,7 @@ def test_the_thread_renews_by_itself() -> None:
         keeper.keep(lease, renews=True)
         timing.advance(ttl / 3)
         assert renewed.wait(20)
-    keeper.after_fork()
+    keeper.stop()
 
 
 def test_one_thread_keeps_all_leases_and_rests_without_any() -> None:
@@ -83,7 +83,7 @@ def test_a_lease_wakes_the_thread_only_where_it_would_not_look_in_time(monkeypat
     keeper.keep(Kept(timing), renews=True)
     assert woken == [()]
     timing.rests()
-    keeper.after_fork()
+    keeper.stop()
 
 
 # What ends a thread here is an exit, of which Python tells nobody.
@@ -162,7 +162,7 @@ def test_what_comes_while_its_thread_works_is_not_waited_past() -> None:
     assert timing.waits == [1.0, 1.0, 1.0]
 
 
-@pytest.mark.parametrize("end", ["stop", "after_fork"])
+@pytest.mark.parametrize("end", ["stop", "abandon"])
 def test_its_thread_waits_no_more_after_its_end(end: str) -> None:
     """A stop that comes while the thread renews a lease, or a fork on that thread, ends it in the child: it doesn't
     wait for anything after that.

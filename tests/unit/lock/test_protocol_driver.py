@@ -8,10 +8,10 @@ import pytest
 from tests.simulation.chance import Chance
 from tests.unit.lock.records import request
 
-from firecron.base.clocks import Deadline
-from firecron.base.server_clock import ServerClock
+from firecron.base.clocks import Deadline, ServerClock
 from firecron.errors import Denied, StoreError, Unavailable
-from firecron.lock.protocol import Driver, Exchange, Held, Pause, Read, Swap, Swapped, acquiring
+from firecron.lock.database import Database
+from firecron.lock.protocol import Exchange, Held, Pause, Read, Swap, Swapped, acquiring
 from firecron.settings import load
 from firecron.store import NULL_ETAG, Snapshot
 from firecron.testing import FakeTiming, MemoryStore
@@ -56,10 +56,13 @@ class Bench:
             interval=300,
             request_timeout=3,
         )
-        self.driver = Driver(self.store, clock, self.timing, load(request_timeout=3), Chance())
+        self.database = Database(
+            settings=load(request_timeout=3), store=self.store, timing=self.timing, chance=Chance(), has_threads=False
+        )
+        self.database.clock = clock
 
     def run(self, exchange: Exchange[object], seconds: float = 10, lease_ends: float | None = None) -> object:
-        return self.driver.run(exchange, PATH, self.driver.deadline(seconds), lease_ends)
+        return self.database.run(exchange, PATH, self.database.deadline(seconds), lease_ends)
 
 
 def reading() -> Exchange[Snapshot]:
@@ -73,7 +76,7 @@ def test_the_result_of_an_exchange_is_returned() -> None:
     bench = Bench()
     held = bench.run(acquiring(request(), None, {}))
     assert isinstance(held, Held)
-    assert held.snapshot == bench.store.read(PATH, bench.driver.deadline(1))
+    assert held.snapshot == bench.store.read(PATH, bench.database.deadline(1))
 
 
 def test_a_failure_is_raised_in_the_exchange() -> None:

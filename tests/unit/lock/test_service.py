@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 from tests.unit.listeners import recorded
+from tests.unit.lock.kept import Kept
 from tests.unit.lock.services import make_service
 from tests.unit.locks import lock_of
+from tests.unit.threads import PATIENCE
 
-from firecron import LockService
-from firecron.base import flag as forks
+from firecron import Lease, LockService
 from firecron.base.clocks import SystemTiming
 from firecron.base.events import Event
+from firecron.base.flag import begin_child
 from firecron.errors import ConfigurationError
 from firecron.settings import EMULATOR_HOST, load
 from firecron.testing import FakeTiming, MemoryStore
@@ -125,14 +127,58 @@ def test_a_forked_child_waits_for_no_thread_of_the_parent() -> None:
     timing = FakeTiming()
     store = Forking(timing.now)
     locks = LockService(store=store, timing=timing, has_threads=False)
-    assert locks in forks.aware
-    held = [(store, "_lock"), (locks.events, "_lock"), (locks.clock, "_syncing")]
-    assert all(lock_of(thing, name).acquire(timeout=1) for thing, name in held)
+    assert lock_of(store).acquire(timeout=1)
+    assert lock_of(locks.clock, "_syncing").acquire(timeout=1)
     locks.identity.known.clear()
-    locks.after_fork()
-    assert all(lock_of(thing, name).acquire(timeout=1) for thing, name in held)
+    begin_child()
+    assert locks.clock.now(locks.deadline(0)).server == timing.now(), "it synchronises by itself"
+    assert lock_of(store).acquire(timeout=1)
     assert locks.identity.known.is_set()
     assert store.forks == 1
+
+
+class Stuck(Kept):
+    """A lease at which the keeper's look never ends."""
+
+    def __init__(self, timing: FakeTiming) -> None:
+        self.begun = threading.Event()
+        super().__init__(timing)
+
+    @property
+    def renewal_due(self) -> float:
+        self.begun.set()
+        threading.Event().wait()
+        raise AssertionError("nothing comes after that")
+
+    @renewal_due.setter
+    def renewal_due(self, due: float) -> None:
+        pass
+
+
+def test_a_forked_child_keeps_nothing() -> None:
+    """In a child all leases are the parent's: they are neither renewed nor lost, and nothing is said of them. A lock
+    that a thread of the parent held at the fork keeps nobody waiting.
+    """
+    timing = FakeTiming()
+    store = MemoryStore(timing.now)
+    locks = LockService(store=store, timing=timing, has_threads=False)
+    with locks.hold("held", 60), locks.hold("block", 60):
+        kept, stuck = locks.database.keeper.leases(), Stuck(timing)
+        keeper = locks.database.keeper
+        threading.Thread(target=lambda: keeper.keep(stuck, renews=True), daemon=True).start()
+        assert stuck.begun.wait(PATIENCE)
+        heard, before = recorded(locks.events), store.get("cron-locks")
+        locks.database.after_fork()
+        assert locks.database.keeper.leases() == []
+        timing.advance(30)
+        assert locks.database.keeper.work() is None
+        assert all(isinstance(lease, Lease) and lease.lost for lease in kept)
+    assert (heard, store.get("cron-locks")) == ([], before)
+    with locks.hold("own", 60) as own:
+        timing.advance(20)
+        locks.database.keeper.work()
+        timing.advance(50)
+        assert not own.lost
 
 
 def test_a_closed_service_has_closed_its_store() -> None:
@@ -155,7 +201,7 @@ def test_a_closed_service_has_closed_its_store() -> None:
 def test_the_user_of_the_settings_is_the_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     """What asks for the database asks as the user that the settings name."""
     monkeypatch.setenv(EMULATOR_HOST, "127.0.0.1:9")
-    assert LockService(settings=load(uid="worker")).target().user == "the user 'worker'"
+    assert LockService(settings=load(uid="worker")).database.target().user == "the user 'worker'"
 
 
 def test_each_way_to_a_lock_may_ask_for_a_fence() -> None:
@@ -182,7 +228,7 @@ def test_only_what_is_held_for_a_block_is_renewed_by_itself() -> None:
         assert held
         for _ in range(4):
             timing.advance(20)
-            locks.contender.keeper.work()
+            locks.database.keeper.work()
         assert (held.lost.is_set(), acquired.lost.is_set()) == (False, True)
 
 

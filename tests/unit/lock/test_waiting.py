@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import cast
@@ -14,7 +15,7 @@ from tests.simulation.world import World
 
 from firecron import ConfigurationError, Lease, NotAcquired, Refusal
 from firecron.errors import Denied, Unavailable
-from firecron.lock.waiting import Waiting, Waking
+from firecron.lock.blocks import Waiting, Waking, try_once
 
 
 @pytest.fixture(params=[True, False], ids=["hears", "polls"])
@@ -22,13 +23,13 @@ def one(world: World, request: pytest.FixtureRequest) -> Iterator[Instance]:
     """Who waits: it hears of changes, or polls."""
     instance = Instance(world, hears=request.param)
     yield instance
-    assert instance.locks.streams.open == 0
+    assert instance.locks.database.streams.open == 0
     instance.locks.close()
     world.advance(0)  # what was a stream's thread ends
 
 
 def hears(one: Instance) -> bool:
-    return one.locks.streams.begin is not None
+    return one.locks.database.streams.begin is not None
 
 
 def seconds(world: World) -> float:
@@ -121,13 +122,13 @@ def test_all_tries_share_a_token(world: World, one: Instance) -> None:
         one.network.next("read", before=failing(Unavailable("down")), times=100)
         raise Unavailable("the reply was lost")
 
-    bid = one.locks.contender.bid("job", 60)
+    bid = one.locks.database.bid("job", 60)
     one.network.next("swap", after=lose)
-    assert isinstance(one.locks.contender.try_once(bid), Refusal)
+    assert isinstance(try_once(one.locks.database, bid), Refusal)
     node = world.node()
     assert node
     one.network.mend()
-    lease = one.locks.contender.try_once(bid)
+    lease = try_once(one.locks.database, bid)
     assert isinstance(lease, Lease)
     assert world.node() == node
     assert lease.holder == node["holder"]
@@ -217,6 +218,7 @@ def test_an_idle_waiter_asks_as_often_as_the_docs_say(world: World, hears: bool,
     one to two seconds.
     """
     one, holder = Instance(world, hears=hears), Instance(world).live()
+    one.locks.database.chance = random.random
     holder.keep()
     one.locks.clock.now(one.locks.deadline(10))
     one.network.requests()

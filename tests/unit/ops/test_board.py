@@ -7,9 +7,9 @@ from tests.unit.locks import lock_of
 from tests.unit.ops.declared import JOB
 
 from firecron.base.clocks import Deadline
-from firecron.base.flag import aware
+from firecron.base.flag import begin_child
 from firecron.errors import Denied, Unavailable
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.ops.board import Board, HealthReport
 from firecron.settings import load
 from firecron.store import Snapshot
@@ -45,7 +45,7 @@ class Bench:
         self.store = Counting(self.timing)
         self.store.set("cron-jobs/digest", JOB.to_node())
         locks = LockService(settings=load(), store=self.store, timing=self.timing, has_threads=False)
-        self.board = Board(locks, self.timing)
+        self.board = Board(locks.database)
         self.report = HealthReport(self.board)
         self.told: list[str] = []
         locks.events.subscribe(lambda event: self.told.append(event.slug))
@@ -173,7 +173,6 @@ def test_groups_that_can_not_be_read_are_no_alarm() -> None:
 def test_a_forked_child_does_not_wait_for_its_parent() -> None:
     """A thread that only the parent has may be at it just then."""
     bench = Bench()
-    assert bench.report in aware
     lock_of(bench.report).acquire()
-    bench.report.after_fork()
+    begin_child()
     assert bench.report.get().problem is None

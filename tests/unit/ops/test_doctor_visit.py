@@ -12,7 +12,7 @@ from tests.unit.ops.examined import by_check, levels
 import firecron.ops.doctor
 from firecron.base.clocks import Deadline
 from firecron.errors import Denied, Unavailable
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.ops.doctor import Examination
 from firecron.ops.findings import Finding
 from firecron.rtdb.target import Target
@@ -31,7 +31,7 @@ class Visit:
         settings = load(database_url=None, **values)
         self.way = Way(self.store, lambda: self.timing.advance(round_trip))
         self.locks = LockService(settings=settings, store=self.way, timing=mine, has_threads=False)
-        self.examination = Examination(self.locks, settings, mine, may_tick=False)
+        self.examination = Examination(self.locks.database, may_tick=False)
 
     def findings(self, monkeypatch: pytest.MonkeyPatch, **parameters: str) -> list[Finding]:
         monkeypatch.setattr(firecron.ops.doctor, "may_read", lambda target, path, deadline: False)

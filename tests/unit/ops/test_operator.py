@@ -11,8 +11,9 @@ from tests.unit.lock.records import NOW, slot
 from firecron.base.clocks import Deadline
 from firecron.base.instants import to_text
 from firecron.errors import FirecronError, Malformed, Unavailable
+from firecron.lock.blocks import try_once
 from firecron.lock.lease import Lease
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.ops.operator import Operator
 from firecron.ops.views import Unfinished
 from firecron.settings import Settings
@@ -50,7 +51,7 @@ def test_unlock_does_not_free_a_successor(rtdb: Rtdb, change: dict[str, object] 
     """
     lease = held()
     locks = LockService()
-    operator = Operator(locks)
+    operator = Operator(locks.database)
     seen = operator.look("job")
     node = rtdb.get(PATH)
     assert isinstance(node, dict)
@@ -68,7 +69,7 @@ def test_unlock_frees_a_lock_that_is_renewed_meanwhile(rtdb: Rtdb, renewals: int
     """
     lease = held()
     locks = LockService()
-    operator = Operator(locks)
+    operator = Operator(locks.database)
     seen = operator.look("job")
     before_each_swap(locks, *[lease.renew] * renewals)
     assert operator.unlock(seen) is True
@@ -82,7 +83,7 @@ def test_unlock_frees_a_lock_that_is_renewed_meanwhile(rtdb: Rtdb, renewals: int
 def test_unlock_keeps_what_was_set_meanwhile(rtdb: Rtdb) -> None:
     """A pause that was set between the look and the write stays."""
     held()
-    operator = Operator(LockService())
+    operator = Operator(LockService().database)
     seen = operator.look("job")
     operator.pause("job")
     assert operator.unlock(seen) is True
@@ -95,7 +96,7 @@ def test_unlock_ends_with_its_deadline(rtdb: Rtdb) -> None:
     held()
     timing = FakeTiming()
     locks = LockService(timing=timing)
-    operator = Operator(locks, timing)
+    operator = Operator(locks.database)
     seen = operator.look("job")
     instants = count(seen.now + 1)
     overtakers = [lambda: rtdb.set(f"{PATH}/expiresAt", next(instants))] * 10_000
@@ -109,7 +110,7 @@ def test_unlock_ends_with_its_deadline(rtdb: Rtdb) -> None:
 def test_an_unlock_whose_reply_was_lost_is_found(rtdb: Rtdb) -> None:
     """An unlock that was applied without a reply succeeds, and one that was not is unavailable."""
     held()
-    operator = Operator(LockService())
+    operator = Operator(LockService().database)
     seen = operator.look("job")
     rtdb.faults.drop_request(method="PUT", path=PATH)
     with pytest.raises(Unavailable):
@@ -121,7 +122,7 @@ def test_an_unlock_whose_reply_was_lost_is_found(rtdb: Rtdb) -> None:
 
 def test_a_look_at_all_locks_asks_for_instances_only_if_told(rtdb: Rtdb) -> None:
     """All locks are one request, and one more where their holders' instances are to be known, if there are locks."""
-    operator = Operator(LockService())
+    operator = Operator(LockService().database)
     assert operator.look_at_all(with_holders=True).views == ()
     assert rtdb.count(method="GET", path="/cron-instances") == 0
     assert operator.look("job").view.state == "absent"
@@ -137,14 +138,14 @@ def test_a_look_at_all_locks_asks_for_instances_only_if_told(rtdb: Rtdb) -> None
 def test_names_that_are_numbers_are_names(rtdb: Rtdb) -> None:
     """Locks whose names are small numbers, which the database shows as a list, are seen as what they are."""
     rtdb.set("/cron-locks", {"1": {"paused": True}, "3": {"paused": True}})
-    assert [view.name for view in Operator(LockService()).look_at_all().views] == ["1", "3"]
+    assert [view.name for view in Operator(LockService().database).look_at_all().views] == ["1", "3"]
 
 
 @pytest.mark.parametrize(("node", "why"), [(None, "it has no node"), ({"expiresAt": "soon"}, "expiresAt")])
 def test_what_is_no_lock_is_not_unlocked(rtdb: Rtdb, node: object, why: str) -> None:
     """A name without a node, or whose node can't be read, has nothing to be freed, and is left as it is."""
     rtdb.set(PATH, node)
-    operator = Operator(LockService())
+    operator = Operator(LockService().database)
     with pytest.raises(Malformed, match=rf"job can't be unlocked: .*{why}"):
         operator.unlock(operator.look("job"))
     assert rtdb.get(PATH) == node
@@ -156,7 +157,7 @@ def test_the_remedy_names_the_node_where_it_is(prefix: str) -> None:
     locks = LockService(store=MemoryStore(lambda: NOW), settings=Settings(prefix=prefix))
     path = f"{prefix}{PATH}".lstrip("/")
     locks.store.swap(path, NULL_ETAG, {"expiresAt": "soon"}, locks.deadline(1))
-    operator = Operator(locks)
+    operator = Operator(locks.database)
     for view in (operator.look("job").view, *operator.look_at_all().views):
         assert str(view.remedy).startswith(f"mend the node {path} in the Firebase console")
 
@@ -186,7 +187,7 @@ def store() -> MemoryStore:
 @pytest.fixture
 def operator(store: MemoryStore) -> Operator:
     timing = FakeTiming(wall=NOW)
-    return Operator(LockService(store=store, timing=timing, has_threads=False), timing)
+    return Operator(LockService(store=store, timing=timing, has_threads=False).database)
 
 
 def test_a_holder_that_has_fallen_silent_is_told(operator: Operator) -> None:
@@ -224,15 +225,15 @@ def test_what_is_no_set_of_locks_is_refused_with_the_remedy(operator: Operator, 
 
 def working() -> Lease:
     """A lock whose holder renews, so that it may be cancelled."""
-    contender = LockService().contender
-    lease = contender.try_once(contender.bid("job", 3600, fenced=True, renews=True))
+    contender = LockService().database
+    lease = try_once(contender, contender.bid("job", 3600, fenced=True, renews=True))
     assert isinstance(lease, Lease)
     return lease
 
 
 def test_the_acquisition_that_was_seen_is_cancelled(rtdb: Rtdb) -> None:
     """However often it has been renewed since, it is asked; a later acquisition is not."""
-    lease, operator = working(), Operator(LockService())
+    lease, operator = working(), Operator(LockService().database)
     seen = operator.look("job")
     assert lease.renew()
     assert operator.cancel(seen, "why") is True
@@ -248,7 +249,7 @@ def test_the_acquisition_that_was_seen_is_cancelled(rtdb: Rtdb) -> None:
 def test_a_cancel_between_look_and_write_of_a_renewal_is_kept(rtdb: Rtdb) -> None:
     """A renewal that comes between the read and the write of a cancel loses nothing, and hears of it the next time."""
     lease, locks = working(), LockService()
-    operator = Operator(locks)
+    operator = Operator(locks.database)
     seen = operator.look("job")
     before_each_swap(locks, lease.renew)
     assert operator.cancel(seen) is True
@@ -259,7 +260,7 @@ def test_a_cancel_between_look_and_write_of_a_renewal_is_kept(rtdb: Rtdb) -> Non
 
 def test_what_can_not_be_cancelled_is_an_error(rtdb: Rtdb) -> None:
     """An operator that asks all the same is told why, and nothing is sent."""
-    operator = Operator(LockService())
+    operator = Operator(LockService().database)
     seen = operator.look("job")
     with pytest.raises(FirecronError, match="job can't be cancelled: it is not held"):
         operator.cancel(seen)

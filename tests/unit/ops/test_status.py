@@ -11,7 +11,7 @@ from tests.simulation.instance import Instance
 from tests.simulation.world import World
 
 from firecron import Run, distributed_cron
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.ops.health import VerdictWord
 from firecron.ops.status import Row, Status
 from firecron.settings import load
@@ -25,7 +25,7 @@ class Fleet:
     def __init__(self) -> None:
         self.world = World()
         locks = LockService(settings=load(), store=self.world.store, timing=self.world, has_threads=False)
-        self.status = Status(locks)
+        self.status = Status(locks.database)
         self.error: Exception | None = None
 
     def job(self, name: str = "digest", line: str = "* * * * *", **options: object) -> Job:

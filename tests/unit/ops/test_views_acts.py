@@ -8,8 +8,8 @@ import socket
 import pytest
 
 from firecron.errors import Malformed
-from firecron.lock.service import LockService
 from firecron.lock.trail import KEPT
+from firecron.locks import LockService
 from firecron.ops.operator import Operator
 from firecron.ops.views import claimed_user, inspect_acts
 from firecron.testing import FakeClock, MemoryStore
@@ -41,7 +41,7 @@ def test_a_user_without_a_name_is_unknown(monkeypatch: pytest.MonkeyPatch, error
 def test_a_caller_says_who_acts() -> None:
     """What a page has authenticated is recorded with each act; without it, the user of this process."""
     clock = FakeClock()
-    operator = Operator(LockService(store=MemoryStore(clock.now), timing=clock, has_threads=False))
+    operator = Operator(LockService(store=MemoryStore(clock.now), timing=clock, has_threads=False).database)
     operator.pause("job", "a", by="ops@example.com")
     clock.advance(1)
     operator.resume("job", "b", by="ops@example.com")
@@ -60,7 +60,7 @@ def test_a_caller_says_who_acts() -> None:
 def test_acts_that_are_none_are_malformed(rtdb: Rtdb) -> None:
     """A text in their place is named; a pause is written nevertheless, and puts it right."""
     rtdb.set("/cron-acts", "text")
-    operator = Operator(LockService())
+    operator = Operator(LockService().database)
     with pytest.raises(Malformed, match="cron-acts"):
         operator.acts()
     operator.pause("job")

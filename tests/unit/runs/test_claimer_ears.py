@@ -25,7 +25,7 @@ def test_a_queued_tick_starts_when_the_run_before_it_ends() -> None:
     assert fleet.slots() == [slot(60)]
     assert started == [pytest.approx(70.25, abs=0.02)]
     assert one.network.methods.count("watch") == 1
-    assert one.locks.streams.open == 0, "the claim has ended"
+    assert one.locks.database.streams.open == 0, "the claim has ended"
     assert one.said("run.delayed")
 
 
@@ -76,10 +76,10 @@ def test_a_queued_tick_is_over_at_the_end_of_its_grace() -> None:
     fleet.world.until(55)
     one.start()
     fleet.world.until(69)
-    assert (one.locks.streams.open, one.said("run.skipped")) == (1, [])
+    assert (one.locks.database.streams.open, one.said("run.skipped")) == (1, [])
     fleet.world.until(70.1)
     assert fleet.slots() == []
-    assert one.locks.streams.open == 0
+    assert one.locks.database.streams.open == 0
     assert len(one.said("run.skipped")) == 1
 
 
@@ -91,10 +91,10 @@ def test_an_instance_that_stops_follows_nothing() -> None:
     fleet.world.until(55)
     one.start()
     fleet.world.until(65)
-    assert one.locks.streams.open == 1
+    assert one.locks.database.streams.open == 1
     one.is_ticking = False
     one.crons.stop()
-    assert one.locks.streams.open == 0
+    assert one.locks.database.streams.open == 0
     fleet.world.advance(0)
 
 

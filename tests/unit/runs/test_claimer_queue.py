@@ -7,6 +7,7 @@ from tests.simulation.fleet import Fleet, refusal_of
 from tests.simulation.world import NAME, START, slot
 
 from firecron import Lease, Run
+from firecron.lock.blocks import try_once
 from firecron.runs.turn import WantedClaim
 
 
@@ -31,7 +32,7 @@ def test_a_grace_that_was_given_ends_the_queue(grace: int, starts: bool) -> None
     """A queued tick waits as long as the grace that the job was declared with, whatever comes in between."""
     fleet = Fleet(overlap="queue", grace=grace)
     one, other = fleet.instance(), fleet.instance()
-    lease = other.locks.contender.try_once(other.locks.contender.bid(NAME, 30, renews=True))
+    lease = try_once(other.locks.database, other.locks.database.bid(NAME, 30, renews=True))
     assert isinstance(lease, Lease)
     fleet.world.at(80, lease.release)
     one.turn(slot())

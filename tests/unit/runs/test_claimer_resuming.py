@@ -144,7 +144,7 @@ def test_a_resumed_run_that_is_cancelled_leaves_another_tick_to_its_rerun(listen
     fleet.world.until(100)
 
     def body(run: Run) -> None:
-        operator = Operator(other.locks)
+        operator = Operator(other.locks.database)
         assert operator.cancel(operator.look(NAME))
         fleet.world.advance(15)
         if listens:
@@ -172,7 +172,7 @@ def test_a_resumed_run_that_is_cancelled_and_interrupted_takes_its_cancel_with_i
     fleet.world.until(100)
 
     def body(run: Run) -> None:
-        operator = Operator(third.locks)
+        operator = Operator(third.locks.database)
         assert operator.cancel(operator.look(NAME))
         run.stopping.set()
         run.check()
@@ -258,7 +258,7 @@ def test_a_refused_tick_leaves_the_lock_as_it_was(outcome: str | None) -> None:
     node = fleet.world.node()
     assert (node["outcome"], node["releasedAt"]) == ("succeeded", fleet.world.now())
     assert one.said("lock.refused")[-1].message == result.refusal.message
-    assert one.locks.contender.keeper.leases() == []
+    assert one.locks.database.keeper.leases() == []
 
 
 @pytest.mark.parametrize("error", [Unavailable("x"), KeyboardInterrupt()], ids=repr)
@@ -294,7 +294,7 @@ def cancelled_and_dead(fleet: Fleet) -> Instance:
     """An instance of a fleet where the run of the first tick was cancelled, and its instance died before that ended."""
     dying, other = fleet.instance(), fleet.instance()
     dying.hold(slot())
-    operator = Operator(other.locks)
+    operator = Operator(other.locks.database)
     assert operator.cancel(operator.look(NAME))
     dying.crash()
     fleet.world.until(40)

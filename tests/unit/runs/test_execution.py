@@ -11,20 +11,29 @@ import pytest
 from tests.unit.runs.bodies import Passing, job_of, make_run, raising, running_loop
 from tests.unit.threads import PATIENCE, ended
 
-from firecron.base.events import Event, Events
+from firecron import Run
+from firecron.base.clocks import Timing
+from firecron.base.events import Event
+from firecron.jobs.job import Job
+from firecron.lock.database import Database
 from firecron.lock.lease import Lease
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.runs.body import Ending
 from firecron.runs.execution import Execution, Unlocked
 from firecron.testing import FakeTiming, MemoryStore
 
 
+def unlocked(job: Job, run: Run, loop: asyncio.AbstractEventLoop | None, timing: Timing | None = None) -> Execution:
+    """An execution without a lock."""
+    timing = timing or FakeTiming()
+    database = Database(store=MemoryStore(FakeTiming().now), timing=timing, has_threads=False)
+    return Execution(database, job, run, None, Unlocked(database, "job"), loop)
+
+
 def test_a_run_that_is_cancelled_before_its_first_call_begins_nothing() -> None:
     """A stop's last seconds may come before the function is called: then it is not, and whoever cancels goes on."""
     ran: list[int] = []
-    execution = Execution(
-        job_of(lambda: ran.append(1)), make_run(), None, Unlocked("job"), None, FakeTiming(), Events()
-    )
+    execution = unlocked(job_of(lambda: ran.append(1)), make_run(), None)
     execution.cancel()
     ending = execution.perform()
     assert (ending.outcome, type(ending.error).__name__) == ("interrupted", "Stopping")
@@ -33,7 +42,7 @@ def test_a_run_that_is_cancelled_before_its_first_call_begins_nothing() -> None:
 
 def test_a_lease_that_is_lost_before_the_first_call_breaks_nothing() -> None:
     """The keeper's thread tells of a loss that comes before the function is called: then it is not."""
-    execution = Execution(job_of(lambda: None), make_run(), None, Unlocked("job"), None, FakeTiming(), Events())
+    execution = unlocked(job_of(lambda: None), make_run(), None)
     execution.lease.lose("it ran out")
     assert execution.perform().outcome == "lost"
 
@@ -41,8 +50,6 @@ def test_a_lease_that_is_lost_before_the_first_call_breaks_nothing() -> None:
 def test_a_run_that_blocks_the_loop_says_so_once() -> None:
     """A job that blocks the application's loop at each of its tries is told of once a run."""
     heard: list[Event] = []
-    events = Events()
-    events.subscribe(heard.append)
     go_on = threading.Event()
     timing = Passing(0, go_on.set)
     tries: list[float] = []
@@ -59,7 +66,9 @@ def test_a_run_that_blocks_the_loop_says_so_once() -> None:
     job = job_of(work)
     job = replace(job, options=replace(job.options, retries=1, retry_backoff=0))
     with running_loop() as loop:
-        assert Execution(job, make_run(), None, Unlocked("job"), loop, timing, events).perform().outcome == "failed"
+        execution = unlocked(job, make_run(), loop, timing)
+        execution.lease.database.events.subscribe(heard.append)
+        assert execution.perform().outcome == "failed"
     assert tries == [0, 5_000]
     blocked = [event.fields["blocked"] for event in heard if event.slug == "loop.blocked"]
     assert blocked == [5_000]
@@ -85,7 +94,7 @@ def test_a_pause_between_tries_ends_with_the_run(is_lost: bool, is_stopping: boo
     job = job_of(raising(ValueError("no")))
     job = replace(job, options=replace(job.options, retries=3, retry_backoff=100_000))
     timing, run, endings = Waiting(), make_run(), list[Ending]()
-    execution = Execution(job, run, None, Unlocked("job"), None, timing, Events())
+    execution = unlocked(job, run, None, timing)
     thread = threading.Thread(target=lambda: endings.append(execution.perform()))
     thread.start()
     assert timing.waits.wait(PATIENCE)
@@ -112,7 +121,7 @@ def test_a_run_that_was_cancelled_before_its_first_call_begins_nothing() -> None
     ran: list[int] = []
     lease = leased(FakeTiming())
     lease.cancel()
-    execution = Execution(job_of(lambda: ran.append(1)), make_run(), None, lease, None, FakeTiming(), Events())
+    execution = Execution(lease.database, job_of(lambda: ran.append(1)), make_run(), None, lease, None)
     ending = execution.perform()
     assert (ending.outcome, type(ending.error).__name__, ran) == ("cancelled", "Cancelled", [])
 
@@ -122,8 +131,9 @@ def test_a_cancel_ends_the_pause_between_tries(is_stopping: bool) -> None:
     """It ends at once, and the run is `cancelled`, also while its instance stops."""
     job = job_of(raising(ValueError("no")))
     job = replace(job, options=replace(job.options, retries=3, retry_backoff=100_000))
-    timing, run, endings, lease = Waiting(), make_run(), list[Ending](), leased(FakeTiming())
-    execution = Execution(job, run, None, lease, None, timing, Events())
+    timing, run, endings = Waiting(), make_run(), list[Ending]()
+    lease = leased(timing)
+    execution = Execution(lease.database, job, run, None, lease, None)
     thread = threading.Thread(target=lambda: endings.append(execution.perform()))
     thread.start()
     assert timing.waits.wait(PATIENCE)
@@ -148,7 +158,7 @@ def test_an_async_body_is_cancelled_and_may_clean_up() -> None:
 
     lease, endings = leased(FakeTiming()), list[Ending]()
     with running_loop() as loop:
-        execution = Execution(job_of(work), make_run(), None, lease, loop, FakeTiming(), Events())
+        execution = Execution(lease.database, job_of(work), make_run(), None, lease, loop)
         thread = threading.Thread(target=lambda: endings.append(execution.perform()))
         thread.start()
         assert begun.wait(PATIENCE)
@@ -169,7 +179,7 @@ def test_an_async_body_that_swallows_its_cancellation_keeps_its_outcome() -> Non
 
     lease, endings = leased(FakeTiming()), list[Ending]()
     with running_loop() as loop:
-        execution = Execution(job_of(work), make_run(), None, lease, loop, FakeTiming(), Events())
+        execution = Execution(lease.database, job_of(work), make_run(), None, lease, loop)
         thread = threading.Thread(target=lambda: endings.append(execution.perform()))
         thread.start()
         assert begun.wait(PATIENCE)
@@ -180,7 +190,8 @@ def test_an_async_body_that_swallows_its_cancellation_keeps_its_outcome() -> Non
 
 def test_a_stand_in_for_a_lease_is_over_when_it_is_told_so() -> None:
     """Where no lock is held, the longest time of a run ends it, whether somebody listens or not."""
-    lease = Unlocked("job")
+    lease = unlocked(job_of(lambda: None), make_run(), None).lease
+    assert isinstance(lease, Unlocked)
     assert not lease.was_lost
     lease.lose("it took too long")
     assert (lease.was_lost, bool(lease.lost), lease.release()) == (True, True, False)

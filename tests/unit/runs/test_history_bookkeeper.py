@@ -12,6 +12,7 @@ from tests.simulation.world import NAME, slot
 from tests.unit.runs.test_runner_stop import Bench
 from tests.unit.threads import PATIENCE, ended
 
+from firecron.base.flag import begin_child
 from firecron.base.threads import Workers
 from firecron.runs.entry import Entry, unrun
 
@@ -67,7 +68,7 @@ def test_a_forked_child_writes_down_what_its_own_claims_owe(go_on: threading.Eve
     written = threading.Event()
     crew.submit(lambda: go_on.wait(PATIENCE))
     crew.submit(written.set)
-    bench.runner.after_fork()
+    begin_child()
     assert ended(bench.turn())
     bench.wait_for("books.missed")
     assert ended(bench.stop())

@@ -9,10 +9,14 @@ from tests.simulation.world import slot
 from tests.unit.locks import lock_of
 
 from firecron import distributed_cron
-from firecron.base.events import Event, Events
+from firecron.base.events import Event
+from firecron.base.flag import begin_child
 from firecron.jobs.job import Job, explore
+from firecron.lock.database import Database
 from firecron.runs.lanes import Lanes
 from firecron.runs.turn import PendingClaim, Place, Turn, WantedClaim
+from firecron.settings import load
+from firecron.testing import MemoryStore
 
 QUEUE: dict[str, object] = {"overlap": "queue"}
 KEEP_ALL: dict[str, object] = {"overlap": "queue", "grace": 600}
@@ -28,9 +32,9 @@ class Bench:
         self.job: Job = explore(work)[0]
         self.called: list[Turn] = []
         self.told: list[Event] = []
-        events = Events()
-        events.subscribe(self.told.append)
-        self.lanes = Lanes(2, events, self)
+        database = Database(settings=load(max_concurrent=2), store=MemoryStore(lambda: 0), has_threads=False)
+        database.events.subscribe(self.told.append)
+        self.lanes = Lanes(database, self)
 
     def submit(self, turn: Turn) -> None:
         self.called.append(turn)
@@ -336,7 +340,7 @@ def test_a_forked_child_has_lanes_of_its_own() -> None:
     assert other.lanes.wait(waiting)
     for one in (bench, other):
         assert lock_of(one.lanes).acquire(timeout=1)
-        one.lanes.after_fork()
+        begin_child()
     assert not other.lanes.is_open(waiting)
     assert not other.lanes.enter(waiting)
     assert bench.lanes.enter(bench.turn(60))

@@ -12,7 +12,7 @@ from tests.simulation.world import NAME, START, slot
 
 from firecron import LeaseLost, Run, current_run
 from firecron.base.events import Event
-from firecron.base.flag import _after_fork
+from firecron.base.flag import begin_child
 from firecron.base.instants import to_text
 from firecron.jobs.registry import Result
 from firecron.runs.turn import WantedClaim
@@ -417,7 +417,7 @@ def test_a_run_of_the_parent_is_not_the_childs_to_record(overlap: str) -> None:
     one = fleet.instance()
 
     def body(run: Run) -> None:
-        _after_fork()
+        begin_child()
         assert run.lost
 
     fleet.body = body

@@ -10,8 +10,8 @@ from tests.unit.runs.test_runner import NOW, failing
 from firecron import Run, Stopping
 from firecron.base.events import Event
 from firecron.base.threads import Outstanding
-from firecron.runs.execution import Performer
 from firecron.runs.lanes import Lanes
+from firecron.runs.runner import Runner
 
 
 @pytest.mark.parametrize("hold", [0, 20])
@@ -210,16 +210,16 @@ def test_a_stop_waits_for_nothing_whose_end_was_interrupted(fleet: Fleet, monkey
 def test_a_run_is_over_although_its_end_was_interrupted(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """If Ctrl-C comes just as a run is taken from those under way, it is so all the same, and nothing is renewed."""
     one = fleet.instance()
-    end = vars(Performer)["_end"]
+    end = vars(Runner)["_end"]
 
     def interrupted(*arguments: object) -> None:
-        monkeypatch.setattr(Performer, "_end", end)  # the first call alone is interrupted
+        monkeypatch.setattr(Runner, "_end", end)  # the first call alone is interrupted
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Performer, "_end", interrupted)  # just before the run is taken from those under way
+    monkeypatch.setattr(Runner, "_end", interrupted)  # just before the run is taken from those under way
     with pytest.raises(KeyboardInterrupt):
         one.crons.registry.trigger(NAME)
-    assert (one.runner.running(), one.locks.contender.keeper.leases()) == ({}, [])
+    assert (one.runner.running(), one.locks.database.keeper.leases()) == ({}, [])
 
 
 def test_after_a_run_without_a_lock_nothing_is_kept() -> None:
@@ -227,6 +227,6 @@ def test_after_a_run_without_a_lock_nothing_is_kept() -> None:
     fleet = Fleet(overlap="allow")
     one = fleet.instance()
     kept: list[int] = []
-    fleet.body = lambda run: kept.append(len(one.locks.contender.keeper.leases()))
+    fleet.body = lambda run: kept.append(len(one.locks.database.keeper.leases()))
     one.turn(slot())
-    assert (kept, one.locks.contender.keeper.leases()) == ([1], [])
+    assert (kept, one.locks.database.keeper.leases()) == ([1], [])

@@ -10,6 +10,7 @@ from tests.simulation.instance import Instance
 from tests.simulation.world import NAME, START, slot
 
 from firecron import Run, distributed_cron
+from firecron.base.flag import begin_child
 from firecron.errors import Stopping
 from firecron.jobs.run import Trigger
 from firecron.lock.refusal import Refusal
@@ -112,7 +113,7 @@ def test_only_who_asks_again_has_the_token() -> None:
     one.crons.registry.trigger(NAME, slot=NINE)
     mend(one)
     fleet.world.until(max(5, fleet.world.mono() / 1000))
-    one.runner.after_fork()
+    begin_child()
     for instance in (one, other):
         refusal = instance.crons.registry.trigger(NAME, slot=NINE).refusal
         assert refusal is not None

@@ -15,6 +15,7 @@ from tests.unit.threads import PATIENCE, Followed, ended
 
 from firecron import FireCron, Run, distributed_cron
 from firecron.base.events import Event
+from firecron.base.flag import begin_child
 from firecron.runs.entry import Entry
 from firecron.runs.turn import WantedClaim
 from firecron.settings import load
@@ -198,7 +199,7 @@ def test_a_body_that_goes_on_is_left_with_its_lock(go_on: threading.Event) -> No
     before = bench.node()
     assert "releasedAt" not in before
     bench.timing.advance(6)
-    assert not bench.crons.locks.contender.keeper.leases()
+    assert not bench.crons.locks.database.keeper.leases()
     assert bench.node() == before
     go_on.set()
     assert ended(turn)
@@ -330,11 +331,11 @@ def test_a_forked_child_has_nothing_to_stop(go_on: threading.Event) -> None:
     runner.stopping.set()
     for lock in (
         runner.outstanding.changed,
-        lock_of(runner.performer),
+        lock_of(runner),
         bench.crons.engine.bookkeeper.outstanding.changed,
     ):
         assert ended(bench.begin(lock.acquire))
-    runner.after_fork()
+    begin_child()
     assert bench.runner.loop is None
     refusal = bench.crons.registry.trigger(NAME).refusal
     assert refusal is not None

@@ -16,6 +16,7 @@ from tests.unit.threads import PATIENCE
 from firecron import FireCron, distributed_cron
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event
+from firecron.base.flag import begin_child
 from firecron.cli.commands.doctor import adapted
 from firecron.errors import Denied, NoCredentials, Unavailable
 from firecron.scheduler.declaring import Declaring
@@ -379,15 +380,11 @@ class Waiting(Inline):
     def __init__(self) -> None:
         self.work: list[Callable[[], object]] = []
         self.error: BaseException | None = None
-        self.forks = 0
 
     def submit(self, work: Callable[[], object]) -> None:
         if self.error is not None:
             raise self.error
         self.work.append(work)
-
-    def after_fork(self) -> None:
-        self.forks += 1
 
 
 def test_one_thread_looks_at_a_time(programs: Programs) -> None:
@@ -427,7 +424,7 @@ def test_a_forked_child_declares_nothing(programs: Programs) -> None:
     crons = programs.program(job())
     crew = crons.engine.declaring.crew = Waiting()
     crons.engine.declaring.begin()
-    crons.engine.declaring.after_fork()
+    begin_child()
     crew.work.pop()()
     programs.timing.advance(HOUR)
     programs.win(crons)
@@ -458,7 +455,7 @@ def test_a_retry_is_made_when_it_comes(programs: Programs) -> None:
     crons = programs.program(job())
     planned: list[tuple[float, Callable[[], None]]] = []
     declaring = Declaring(
-        crons.locks, programs.timing, crons.registry, Inline(), lambda seconds, call: planned.append((seconds, call))
+        crons.database, crons.registry, Inline(), lambda seconds, call: planned.append((seconds, call))
     )
     digest = crons.registry.get("digest")
     programs.store.error = Unavailable("down")
@@ -544,9 +541,9 @@ def test_a_fork_while_another_thread_is_at_it(programs: Programs) -> None:
     declaring = programs.program(job()).engine.declaring
     crew = declaring.crew = Waiting()
     lock_of(declaring).acquire()
-    declaring.after_fork()
+    begin_child()
     declaring.begin()
-    assert (crew.forks, len(crew.work)) == (1, 1)
+    assert len(crew.work) == 1
 
 
 def test_a_catalogue_that_hangs_delays_nothing(rtdb: Rtdb) -> None:

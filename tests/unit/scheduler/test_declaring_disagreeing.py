@@ -34,7 +34,7 @@ class Rollout(Programs):
 
     def verdict(self, name: str = "digest") -> JobVerdict:
         """What an operator is told of the job, with no more requests than without it."""
-        status = Status(self.program().locks)
+        status = Status(self.program().locks.database)
         nodes = status.read()
         return next(one for one in status.verdicts(nodes) if one.job == name)
 

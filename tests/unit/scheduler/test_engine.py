@@ -9,7 +9,6 @@ from tests.simulation.fleet import Fleet
 from tests.simulation.network import failing
 from tests.simulation.world import NAME, START, slot
 
-from firecron.base.flag import _after_fork
 from firecron.errors import Unavailable
 from firecron.runs.turn import WantedClaim
 
@@ -172,13 +171,3 @@ def test_no_worker_is_called_after_a_stop() -> None:
     one.start()
     one.crons.engine.submit(one.runner.turn(one.job(), WantedClaim(slot(60), "schedule")))
     assert len(given) >= 1
-
-
-def test_a_forked_child_has_a_crew_of_its_own() -> None:
-    """The threads that do the jobs' work, the bookkeeper's and the catalogue's are told of a fork."""
-    fleet = Fleet()
-    one = fleet.instance()
-    told: list[bool] = []
-    one.crew.after_fork = lambda: told.append(True)  # type: ignore[method-assign]  # noted
-    _after_fork()
-    assert told == [True] * 3

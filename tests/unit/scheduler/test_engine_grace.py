@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from firecron import FireCron, distributed_cron
+from firecron.base.flag import begin_child
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 
@@ -58,5 +59,5 @@ def test_a_forked_child_has_not_been_stopped() -> None:
     crons, _ = stopping_within(0)
     crons.stop()
     assert crons.engine.seconds_left(2) == 0
-    crons.engine.after_fork()
+    begin_child()
     assert crons.engine.seconds_left(2) == 2

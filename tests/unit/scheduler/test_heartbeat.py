@@ -14,6 +14,7 @@ from tests.unit.scheduler.beats import bench, new_crons, nodes
 
 from firecron import FireCron, Unavailable, distributed_cron
 from firecron.base.clocks import Deadline
+from firecron.base.flag import begin_child
 from firecron.errors import Denied, StoreError
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -155,7 +156,7 @@ def test_a_slow_beat_is_a_poor_sample_of_the_time() -> None:
     """What a beat brings is as uncertain as it took long: half of the time between the asking and the answer."""
     fleet = Fleet()
     one = fleet.instance()
-    one.locks.clock._estimate = None  # a better sample would stay
+    one.locks.clock.estimate = None  # a better sample would stay
     one.network.before = lambda method, path: fleet.world.skip_to(fleet.world.mono() + 600)
     one.crons.engine.heartbeat.beat()
     assert one.locks.clock.uncertainty == pytest.approx(300, abs=5)
@@ -184,7 +185,7 @@ def test_a_forked_child_is_an_instance_of_its_own() -> None:
     heartbeat.beat()
     parent = heartbeat.id
     fleet.world.until(50)
-    heartbeat.after_fork()
+    begin_child()
     heartbeat.beat()
     started = {key: fleet.world.store.get(f"cron-instances/{key}/startedAt") for key in (parent, heartbeat.id)}
     assert started == {parent: START, heartbeat.id: START + 50_000}

@@ -13,6 +13,7 @@ from tests.unit.threads import PATIENCE, Resting, ended, named
 from firecron import FireCron
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event
+from firecron.base.flag import begin_child
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 
@@ -137,7 +138,7 @@ def test_a_forked_child_waits_for_no_heartbeat_of_its_parent(go_on: threading.Ev
     """The parent's thread isn't there in a child, nor is whoever held its lock at the fork."""
     stuck = Stuck(go_on)
     assert lock_of(stuck.heartbeat, "_changed").acquire(timeout=1)
-    stuck.heartbeat.after_fork()
+    begin_child()
     assert ended(stuck.wait(10_000))
     go_on.set()
 

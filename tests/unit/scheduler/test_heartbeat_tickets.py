@@ -14,6 +14,7 @@ from tests.stores.least_privilege import RULES
 from firecron import FireCron
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event
+from firecron.base.flag import begin_child
 from firecron.cli.commands.doctor import adapted
 from firecron.cron.schedule import Schedule
 from firecron.errors import Denied, Unavailable
@@ -63,7 +64,7 @@ def test_a_stop_and_a_fork_end_what_was_known() -> None:
     fleet = Fleet()
     ends: list[Callable[[Instance], object]] = [
         lambda one: one.crons.stop(),
-        lambda one: one.crons.engine.after_fork(),
+        lambda one: begin_child(),
     ]
     for end in ends:
         one = fleet.instance()
@@ -340,8 +341,7 @@ def test_a_small_group_makes_its_rounds_by_the_clock() -> None:
     large = Large()
     for beats in range(22):
         if beats == 15:
-            large.one.crons.engine.heartbeat.after_fork()
-            large.one.crons.engine.waves.after_fork()
+            begin_child()
         large.beat(199)
     assert large.rounds == [30, 480], "a doubt lets the clock decide"
 

@@ -36,7 +36,7 @@ class Bench:
         self.says: list[Judged] | None = []
         self.told: list[Event] = []
         crons.events.subscribe(self.told.append)
-        self.lateness = Lateness(crons.locks, self.registry, self, self)
+        self.lateness = Lateness(crons.locks.database, self.registry, self, self)
         self.lateness.judge = self
 
     def rank(self, what: str) -> float | None:
@@ -50,9 +50,6 @@ class Bench:
         work()
 
     def dismiss(self) -> None:
-        """As a crew does."""
-
-    def after_fork(self) -> None:
         """As a crew does."""
 
     def look(self, **late: str | None) -> list[tuple[str, str, object]]:

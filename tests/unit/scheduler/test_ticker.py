@@ -11,14 +11,14 @@ import pytest
 from tests.simulation.world import START, slot
 
 from firecron import distributed_cron
-from firecron.base.clocks import Deadline
-from firecron.base.events import Event, Events
-from firecron.base.server_clock import ServerClock
+from firecron.base.clocks import Deadline, ServerClock
+from firecron.base.events import Event
 from firecron.cron.schedule import Schedule
 from firecron.errors import Denied, EmulatorDown, NoCredentials, StoreError, Unavailable
 from firecron.jobs.job import Job, explore
+from firecron.lock.database import Database
 from firecron.scheduler.ticker import Ticker
-from firecron.testing import FakeTiming
+from firecron.testing import FakeTiming, MemoryStore
 
 PATIENCE = 20
 
@@ -36,9 +36,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.timing = FakeTiming(wall=START)
-        self.events = Events()
         self.heard: list[Event] = []
-        self.events.subscribe(self.heard.append)
         self.is_down = False
         self.failure: StoreError = Unavailable("down")
         self.error = 0
@@ -50,7 +48,12 @@ class Bench:
         self.clock = ServerClock(
             self.sample, self.timing, margin=1_000, samples=1, drift=0.0, interval=300, request_timeout=3
         )
-        self.ticker = Ticker(self.clock, self.timing, self.events, self, lambda: self.chance)
+        database = Database(
+            store=MemoryStore(self.timing.now), timing=self.timing, has_threads=False, chance=lambda: self.chance
+        )
+        database.clock = self.clock
+        database.events.subscribe(self.heard.append)
+        self.ticker = Ticker(database, self)
 
     def sample(self, deadline: Deadline) -> int:
         assert deadline.remaining() > 0

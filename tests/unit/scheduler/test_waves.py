@@ -11,13 +11,14 @@ import pytest
 from tests.simulation.world import START, slot
 
 from firecron import distributed_cron
-from firecron.base.clocks import Deadline
-from firecron.base.server_clock import ServerClock
+from firecron.base.clocks import Deadline, ServerClock
+from firecron.base.flag import begin_child
 from firecron.base.tickets import Tickets, place_of_tick
 from firecron.jobs.job import Job, explore
+from firecron.lock.database import Database
 from firecron.scheduler.waves import Waves
 from firecron.settings import load
-from firecron.testing import FakeTiming
+from firecron.testing import FakeTiming, MemoryStore
 
 HEARTBEAT = 30
 
@@ -77,7 +78,12 @@ class Bench:
         self.most_calls = 0
         self.looks = 0
         settings = load(contenders=contenders, heartbeat=HEARTBEAT)
-        self.waves = Waves(settings, self.timing, self.clock, self.jobs, self.leaders, self.room, self, "api")  # type: ignore[arg-type]  # stand-ins
+        database = Database(
+            settings=settings, store=MemoryStore(self.timing.now), timing=self.timing, has_threads=False
+        )
+        database.clock, database.identity.service = self.clock, "api"
+        parts: Any = (self.jobs, self.leaders, self.room, self)  # stand-ins
+        self.waves = Waves(database, *parts)
         self.number = 0
 
     def ask(self, job: Job, slot: str, *, is_later: bool) -> None:
@@ -372,11 +378,11 @@ def test_who_takes_no_ticket() -> None:
 def test_what_is_forgotten_is_not_asked_for() -> None:
     """After a stop or a fork no open tick is left, and the size is not known."""
     job = make_job()
-    for forget in ("forget", "after_fork"):
+    for is_fork in (False, True):
         bench = Bench(job)
         bench.know(SIZE)
         bench.due_with(4.5, job)
-        getattr(bench.waves, forget)()
+        (begin_child if is_fork else bench.waves.forget)()
         bench.beat(None)
         bench.until(119)
         assert bench.asked == []

@@ -343,7 +343,7 @@ def test_an_awaited_call_is_cancelled_when_the_lease_is_lost() -> None:
     ended: list[str] = []
 
     async def work() -> None:
-        (lease,) = locks.contender.keeper.leases()
+        (lease,) = locks.database.keeper.leases()
         timing.advance(100)
         lease.lose("the test says so")
         try:

@@ -23,8 +23,8 @@ from firecron.jobs.decorator import declared, distributed_cron
 from firecron.jobs.job import Job, make_job
 from firecron.jobs.options import OnAbandoned
 from firecron.jobs.run import Run
+from firecron.lock.database import Database
 from firecron.lock.refusal import Refusal
-from firecron.lock.service import LockService
 from firecron.settings import load
 
 # The exit code or the last line of output shows these.
@@ -98,9 +98,9 @@ def execute(
         try:
             run.check()
             if schedule is None:
-                locks = LockService(settings=settings)
-                tell_events(locks.events, output, _SAID_OTHERWISE)
-                refusal = under_lock(locks, lock, ttl, run, wait=wait, hold_at_least=hold_at_least)
+                database = Database(settings=settings)
+                tell_events(database.events, output, _SAID_OTHERWISE)
+                refusal = under_lock(database, lock, ttl, run, wait=wait, hold_at_least=hold_at_least)
             else:
                 crons = FireCron(enabled=False)
                 crons.registry.add(_job(run, lock, schedule, ttl, hold_at_least, on_abandoned, grace))

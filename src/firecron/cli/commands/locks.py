@@ -17,7 +17,6 @@ import typer
 from rich.text import Text
 
 from firecron.base.instants import to_text
-from firecron.base.names import check_name
 from firecron.base.texts import plain
 from firecron.cli.lines import clock_time, lock_lines, rank
 from firecron.cli.options import (
@@ -39,10 +38,11 @@ from firecron.cli.output import Exit, Failure, Output, answering, tell_events
 from firecron.cli.watching import Changes, give
 from firecron.cron.schedule import schedule_fields
 from firecron.jobs.catalogue import Declared
-from firecron.lock.service import LockService
+from firecron.lock.database import Database
 from firecron.lock.trail import Act
 from firecron.ops.operator import Catalogue, Operator, Seen, SeenAll, SeenEntry
 from firecron.ops.views import LockView
+from firecron.store import check_name
 
 # --- the locks
 
@@ -53,9 +53,9 @@ def locks(name: OnlyName = None, watching: Watch = False, interval: Interval = 2
     Also shows which locks are paused, which holders died without releasing, and how each last tick ended.
     """
     with answering(as_json=as_json) as output:
-        service = LockService()
-        operator = Operator(service)
-        changes = Changes(service, service.paths.locks if name is None else service.paths.lock(name))
+        database = Database()
+        operator = Operator(database)
+        changes = Changes(database, database.paths.locks if name is None else database.paths.lock(name))
 
         def check(seen: SeenAll) -> None:
             if name is not None and seen.views[0].state == "absent":
@@ -206,12 +206,12 @@ def _look(output: Output, name: str, why: str | None) -> tuple[Operator, Seen]:
     return operator, operator.look(name)
 
 
-def _open(output: Output, why: str | None) -> LockService:
+def _open(output: Output, why: str | None) -> Database:
     """Return the locks of the database. Raise Failure for a reason that is too long."""
     check_why(why)
-    locks = LockService()
-    tell_events(locks.events, output, frozenset())
-    return locks
+    database = Database()
+    tell_events(database.events, output, frozenset())
+    return database
 
 
 def _check_readable(seen: Seen, what: str = "was not changed", to: str = "make it usable again") -> None:
@@ -261,18 +261,18 @@ def acts(name: OnlyName = None, as_json: Json = False) -> None:
     kept. Who acted at a command line is a claim of that machine. What was typed into the Firebase console is not here.
     """
     with answering(as_json=as_json) as output:
-        locks = LockService()
-        operator = Operator(locks)
+        database = Database()
+        operator = Operator(database)
         found = operator.acts(None if name is None else check_name(name))
         if name is not None and not found and operator.look(name).view.state == "absent":
             check_known(operator, name)
-        output.give({"acts": [act.to_json() for act in found]}, _acts_shown(found, name, locks))
+        output.give({"acts": [act.to_json() for act in found]}, _acts_shown(found, name, database))
 
 
-def _acts_shown(found: tuple[Act, ...], name: str | None, locks: LockService) -> Text:
+def _acts_shown(found: tuple[Act, ...], name: str | None, database: Database) -> Text:
     if not found:
         on = "" if name is None else f" on {name}"
-        return Text(f"There is no act{on} in {database_of(locks.settings)}.", "dim")
+        return Text(f"There is no act{on} in {database_of(database.settings)}.", "dim")
     now = round(time.time() * 1000)
     return Text("\n").join(_act_line(act, now) for act in found)
 
@@ -297,9 +297,9 @@ def forget(names: Names, force: Force = False, why: Why = None, as_json: Json = 
     nothing to an entry that changes meanwhile.
     """
     with answering(as_json=as_json) as output:
-        locks = _open(output, why)
-        catalogue, operator = Catalogue(locks), Operator(locks)
-        found = catalogue.look(_keys(catalogue.names(), names, database_of(locks.settings)))
+        database = _open(output, why)
+        catalogue, operator = Catalogue(database), Operator(database)
+        found = catalogue.look(_keys(catalogue.names(), names, database_of(database.settings)))
         for seen in found:
             _check_dead(seen, force=force)
         forgotten: list[SeenEntry] = []

@@ -21,10 +21,10 @@ from firecron.cli.options import Host, OnlyAppPath, database_of, load
 from firecron.cli.output import Exit, Failure, answering
 from firecron.cli.process import Signals, ending_at_second
 from firecron.errors import ConfigurationError
-from firecron.lock.service import LockService
+from firecron.lock.database import Database
 from firecron.ops.views import claimed_user
 from firecron.page.access import Gate, OwnGate, choose_gate
-from firecron.page.apps import make_page
+from firecron.page.desk import make_page
 from firecron.page.messages import LOOPBACK, Access
 from firecron.settings import PAGE_PASSWORD
 from firecron.web import AsgiApp
@@ -83,31 +83,31 @@ def page(
         # Signals come first: a signal may arrive at any time.
         with Signals() as signals, signals.going_to(ending_at_second()):
             crons = None if app is None else load(app).crons
-            locks = LockService() if crons is None else crons.locks
+            database = Database() if crons is None else crons.database
             if not logging.getLogger("firecron").hasHandlers():
                 firecron.logging.setup()
             gate: Gate = OwnGate(lambda visitor: Access(claimed_user(), can_act=True))
             if password is not None:
-                gate = _basic(user, password, locks)
+                gate = _basic(user, password, database)
             elif iap_audience is not None:
-                gate = choose_gate(locks.events, iap_audience=iap_audience)
+                gate = choose_gate(database.events, iap_audience=iap_audience)
             desk, live = make_page(
                 gate,
-                locks,
+                database,
                 None if crons is None else crons.registry,
                 read_only=read_only,
                 is_local=not is_closed,
             )
-            asgi = AsgiApp(desk, locks.settings.workers, streams=live)
+            asgi = AsgiApp(desk, database.settings.workers, streams=live)
             with _listening(host, port) as listening:
                 shown = f"http://{_in_url(host)}:{listening.getsockname()[1]}/"
-                output.say(f"{shown} shows the jobs of {database_of(locks.settings)}; press Ctrl-C to end")
+                output.say(f"{shown} shows the jobs of {database_of(database.settings)}; press Ctrl-C to end")
                 _serve(asgi, listening, signals, crons)
 
 
-def _basic(user: str, password: str, locks: LockService) -> Gate:
+def _basic(user: str, password: str, database: Database) -> Gate:
     try:
-        return choose_gate(locks.events, basic=(user, password))
+        return choose_gate(database.events, basic=(user, password))
     except ConfigurationError as error:
         raise Failure(f"{error}: give them by --user and {PAGE_PASSWORD}", Exit.USAGE) from None
 

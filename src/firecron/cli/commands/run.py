@@ -102,7 +102,7 @@ def run(
             again = _instant(resume, "--resume", "a tick or a key that `firecron runs` shows")
         check_why(why)
         act = threading.Thread(
-            target=lambda: Operator(crons.locks).record("run", name, why), name="firecron-act", daemon=True
+            target=lambda: Operator(crons.database).record("run", name, why), name="firecron-act", daemon=True
         )
         if as_json:
             ending.enter_context(redirect_stdout(sys.stderr))  # keeps what the job prints out of the result
@@ -116,8 +116,8 @@ def run(
 
 def _tick(crons: FireCron, job: Job, slot: str, output: Output) -> datetime:
     """Return the tick that --slot names, by RTDB's time."""
-    locks = crons.locks
-    now = to_datetime(locks.clock.now(locks.deadline(locks.settings.acquire_timeout)).server)
+    database = crons.database
+    now = to_datetime(database.clock.now(database.deadline(database.settings.acquire_timeout)).server)
     if slot == "now":
         return newest_tick(job.options.schedule, now, job.options.grace / 1000)
     tick = _instant(slot)

@@ -19,7 +19,7 @@ from firecron.cli.options import Interval, Json, OnlyName, Watch, check_known, d
 from firecron.cli.output import Exit, Failure, Output, answering
 from firecron.cli.watching import Changes, give
 from firecron.errors import Denied
-from firecron.lock.service import LockService
+from firecron.lock.database import Database
 from firecron.ops.operator import LastRun, Operator, SeenLast
 from firecron.ops.views import TickSteps, Unfinished, inspect_unfinished
 from firecron.runs.entry import Entry
@@ -43,15 +43,15 @@ def runs(
     lists what each run has recorded with run.step, without the results, also a run by hand that isn't recorded.
     """
     with answering(as_json=as_json) as output:
-        service = LockService()
-        operator, paths = Operator(service), service.paths
+        database = Database()
+        operator, paths = Operator(database), database.paths
         if name is None and with_steps:
             raise Failure("--steps needs the NAME of a job", Exit.USAGE)
         if name is None:
-            every_job = Changes(service, paths.locks, paths.runs)
+            every_job = Changes(database, paths.locks, paths.runs)
             give(output, LastRunsView(operator, output), every_job, interval, watching=watching)
             return
-        changes = Changes(service, paths.lock(name), paths.runs_of(name))
+        changes = Changes(database, paths.lock(name), paths.runs_of(name))
         view = RunsView(operator, output, name, most, with_steps=with_steps)
 
         def check(seen: SeenRuns) -> None:

@@ -23,7 +23,7 @@ from firecron.cli.options import Interval, Json, Watch, database_of, no_such
 from firecron.cli.output import Exit, Failure, Output, answering
 from firecron.cli.watching import Changes, give
 from firecron.cron.words import in_words
-from firecron.lock.service import LockService
+from firecron.lock.database import Database
 from firecron.ops.health import JobVerdict, VerdictWord, split_names
 from firecron.ops.status import Nodes, Report, Row, SeenJobs, Status
 from firecron.runs.entry import Entry
@@ -45,9 +45,9 @@ def status(jobs: Jobs = None, watching: Watch = False, interval: Interval = 2.0,
     are the schedule and its meaning. Jobs come from the catalogue, which their programs write when they start.
     """
     with answering(as_json=as_json) as output:
-        service = LockService()
-        changes = Changes(service, service.paths.locks, service.paths.jobs)
-        give(output, StatusView(service, output, jobs or ()), changes, interval, watching=watching)
+        database = Database()
+        changes = Changes(database, database.paths.locks, database.paths.jobs)
+        give(output, StatusView(database, output, jobs or ()), changes, interval, watching=watching)
 
 
 def check(jobs: Jobs = None, expect: Expect = None, as_json: Json = False) -> None:
@@ -61,10 +61,10 @@ def check(jobs: Jobs = None, expect: Expect = None, as_json: Json = False) -> No
         expected = split_names(expect or ())
         if expect and not expected:
             raise Failure("--expect names no job: give names, as --expect digest,import", Exit.USAGE)
-        service = LockService()
-        status = Status(service)
+        database = Database()
+        status = Status(database)
         nodes = status.read()
-        _check_names(nodes, service.settings, jobs or ())
+        _check_names(nodes, database.settings, jobs or ())
         # Of a job that is named, that it was taken out is no good news.
         named = [*(jobs or ()), *expected]
         report = Report(tuple(status.verdicts(nodes))).expecting(named)
@@ -81,7 +81,7 @@ def check(jobs: Jobs = None, expect: Expect = None, as_json: Json = False) -> No
             Text(f"{verdict.job}: ").append(verdict.word, _VERDICTS[verdict.word]).append(f": {verdict.why}")
             for verdict in found
         ]
-        lines += [_nothing(service.settings, verdicts)] if report.status == "unknown" else []
+        lines += [_nothing(database.settings, verdicts)] if report.status == "unknown" else []
         output.give(value, Text("\n").join(lines or [total(verdicts)]))
         if report.status != "ok":
             raise SystemExit(Exit.FAILED)
@@ -92,9 +92,9 @@ class StatusView:
 
     is_newest_last = False
 
-    def __init__(self, service: LockService, output: Output, names: Sequence[str] = ()) -> None:
-        self._status = Status(service)
-        self._settings = service.settings
+    def __init__(self, database: Database, output: Output, names: Sequence[str] = ()) -> None:
+        self._status = Status(database)
+        self._settings = database.settings
         self._output = output
         self._names = names
         self._seen: SeenJobs | None = None

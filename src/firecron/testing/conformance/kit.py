@@ -10,7 +10,7 @@ from firecron.base.clocks import Deadline, Timing
 from firecron.lock.lease import Lease
 from firecron.lock.record import Reason
 from firecron.lock.refusal import Refusal
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.settings import Settings, load
 from firecron.testing.clocks import FakeTiming
 

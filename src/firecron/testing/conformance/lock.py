@@ -6,10 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from firecron.base.instants import to_milliseconds, to_text
+from firecron.lock.blocks import try_once
 from firecron.lock.lease import Lease
 from firecron.lock.record import Current, Request
 from firecron.lock.refusal import Refusal
-from firecron.lock.service import LockService
+from firecron.locks import LockService
 from firecron.testing.clocks import FakeTiming
 from firecron.testing.conformance.kit import MARGIN, TTL, Kit, refused, taken
 
@@ -59,16 +60,16 @@ class LeaseConformance(Kit):
     def test_a_bid_that_has_won_keeps_its_lease(self) -> None:
         """Another try with the same bid gives the lease that the first one began, and writes nothing."""
         service = self.service()
-        bid = service.contender.bid(self.name, TTL)
-        first = taken(service.contender.try_once(bid))
+        bid = service.database.bid(self.name, TTL)
+        first = taken(try_once(service.database, bid))
         before = self.fields
         self.jump(TTL / 2)
-        again = taken(service.contender.try_once(bid))
+        again = taken(try_once(service.database, bid))
         assert self.fields == before
         assert (again.holder, again.expires_at) == (first.holder, first.expires_at)
         self.jump(TTL / 2 - MARGIN)
         assert again.lost
-        refused(service.contender.try_once(bid), "held")
+        refused(try_once(service.database, bid), "held")
         assert self.fields == before
 
     def test_release_deletes_a_plain_lock(self) -> None:
@@ -437,7 +438,7 @@ class SlotConformance(Kit):
         service, other = self.service(), self.service()
         lease = taken(self.claim(service, SLOT))
         before = self.fields
-        assert other.contender.cancel(self.name, lease.holder, self.number("fence"), "why")
+        assert other.database.cancel(self.name, lease.holder, self.number("fence"), "why")
         assert self.fields == {**before, "cancel": before["fence"], "cancelWhy": "why"}
         assert not lease.cancelled
         assert lease.renew()
@@ -450,7 +451,7 @@ class SlotConformance(Kit):
         assert self.claimed() == (LATER, LATER, 1)
         assert not {"cancel", "cancelWhy"} & self.fields.keys()
         before = self.fields
-        assert not other.contender.cancel(self.name, lease.holder, lease.fence or 0)
+        assert not other.database.cancel(self.name, lease.holder, lease.fence or 0)
         assert self.fields == before
         assert successor.renew()
         assert not successor.cancelled
@@ -468,7 +469,7 @@ class SlotConformance(Kit):
         def choose(request: Request, current: Current, now: int) -> Request:
             return replace(request, rerun=rerun)
 
-        return service.contender.try_once(service.contender.bid(self.name, TTL, fenced=True, slot=slot, choose=choose))
+        return try_once(service.database, service.database.bid(self.name, TTL, fenced=True, slot=slot, choose=choose))
 
     def claimed(self) -> tuple[object, object, object]:
         """Return the node's `slot`, `unfinished` and `attempt`.

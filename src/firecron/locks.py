@@ -19,48 +19,38 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from functools import partial
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, TypeVar, cast, overload
 
-from firecron.base.clocks import Deadline, SystemTiming, Timing
-from firecron.base.events import Events
-from firecron.base.flag import tell_after_fork
+from firecron.base.clocks import Deadline, ServerClock, Timing
 from firecron.base.identity import Identity
-from firecron.base.instants import DAY, Duration, aware_milliseconds, doubt, milliseconds
+from firecron.base.instants import DAY, Duration, doubt, milliseconds
 from firecron.base.recent import Recent
-from firecron.base.server_clock import ServerClock
-from firecron.errors import Denied
-from firecron.leaders.candidate import Candidate, Tenure
+from firecron.leaders.candidate import Candidate
+from firecron.leaders.leader import make_election
 from firecron.leaders.loop import Terms
-from firecron.leaders.term import Election, make_election
-from firecron.lock.blocks import Hold, call, call_async, check_no_generator
-from firecron.lock.contender import Contender
+from firecron.lock.blocks import Hold, acquire, acquire_async, call, call_async, check_no_generator
+from firecron.lock.database import Database
 from firecron.lock.fields import ONCE
 from firecron.lock.lease import Lease
 from firecron.lock.protocol import Bid
 from firecron.lock.refusal import Refusal
-from firecron.lock.trail import Trail
-from firecron.lock.waiting import PLACES, Places, Streams, on_thread
-from firecron.rtdb.store import RtdbStore
-from firecron.rtdb.target import Target, find_target, warn_of_host
-from firecron.settings import Settings, given
+from firecron.lock.trail import pause_lock
+from firecron.settings import Settings
 from firecron.steps.once import Done, Once, call_once, call_once_async
-from firecron.store import Dated, Paths, Resting, Store
+from firecron.store import Store
 
 if TYPE_CHECKING:
     import firebase_admin
 
 T = TypeVar("T")
-# Threads besides the workers whose connections are kept open: the program's own, the keeper's, the heartbeat's.
-_OTHER_THREADS = 32
 
 
 class LockService:
     """Locks in one Realtime Database.
 
     Making a service does no I/O; the first acquire connects. All threads may share it. After a fork the child's copy
-    starts empty, and the parent's leases stay with the parent. `contender` and `trail` are for firecron's own parts.
+    starts empty, and the parent's leases stay with the parent. `database` is for firecron's own parts.
 
     Args:
         app: A Firebase app. Without one, the default app is used, or an app that is made from `FIREBASE_CONFIG` and
@@ -69,6 +59,7 @@ class LockService:
         store: A store to use instead of the Realtime Database, such as `firecron.testing.MemoryStore`.
         timing: The clocks, such as a `firecron.testing.FakeClock`.
         has_threads: False in a test without threads. Then no lease is renewed automatically.
+        database: What firecron's own parts share, instead of all of these.
     """
 
     def __init__(
@@ -79,34 +70,23 @@ class LockService:
         store: Store | None = None,
         timing: Timing | None = None,
         has_threads: bool = True,
+        database: Database | None = None,
     ) -> None:
-        self._app = app
-        self.settings = given(settings)
-        self.events = Events()
-        self._timing = timing or SystemTiming()
-        connections = self.settings.workers + _OTHER_THREADS
-        self.store = store or RtdbStore(self.target, self._timing, partial(warn_of_host, self.events), connections)
-        self.identity = Identity()
-        self.paths = Paths(self.settings.prefix)
-        self.clock = self._clock_of(
-            lambda deadline: self.store.timestamp(self.paths.clock, deadline), self.settings.clock_samples
-        )
-        self._readers_clock = self._clock_of(self._date, 1)
-        self.streams = Streams(
-            self.store,
-            self._timing,
-            self.events,
-            self.settings.request_timeout,
-            begin=on_thread if has_threads and self.settings.watch else None,
-            # With clocks of its own it is a test's, and the test may have many.
-            places=PLACES if timing is None else Places(),
-        )
-        parts = (self.store, self.paths, self.clock, self._timing, self.settings, self.identity, self.events)
-        self.contender = Contender(*parts, self.streams, has_threads=has_threads)
-        seconds = self.settings.request_timeout
-        self.trail = Trail(self.store, self.paths, self.clock, self.events, lambda: self.deadline(seconds))
+        self.database = database or Database(app, settings, store=store, timing=timing, has_threads=has_threads)
+        self.settings = self.database.settings
+        self.events = self.database.events
+        self.store = self.database.store
         self._doubted: Recent[str, None] = Recent()
-        tell_after_fork(self)
+
+    @property
+    def identity(self) -> Identity:
+        """Who holds the locks of this process: `instance_id`, its revision, and `instance`."""
+        return self.database.identity
+
+    @property
+    def clock(self) -> ServerClock:
+        """RTDB's time, as this process knows it."""
+        return self.database.clock
 
     def acquire(
         self,
@@ -129,7 +109,7 @@ class LockService:
             hold_at_least: How long from now other holders are kept out, even if the lock is released sooner.
             fenced: Give the lease a fencing token.
         """
-        return self.contender.acquire(*self._asked(name, ttl, wait, hold_at_least, fenced=fenced))
+        return acquire(self.database, *self._asked(name, ttl, wait, hold_at_least, fenced=fenced))
 
     async def acquire_async(
         self,
@@ -147,7 +127,7 @@ class LockService:
         Args:
             name, ttl, wait, hold_at_least, fenced: As with `acquire`.
         """
-        return await self.contender.acquire_async(*self._asked(name, ttl, wait, hold_at_least, fenced=fenced))
+        return await acquire_async(self.database, *self._asked(name, ttl, wait, hold_at_least, fenced=fenced))
 
     def hold(
         self,
@@ -166,7 +146,7 @@ class LockService:
         Args:
             name, ttl, wait, hold_at_least, fenced: As with `acquire`.
         """
-        return Hold(self.contender, *self._asked(name, ttl, wait, hold_at_least, fenced=fenced, renews=True))
+        return Hold(self.database, *self._asked(name, ttl, wait, hold_at_least, fenced=fenced, renews=True))
 
     @overload
     def with_lock(self, name: str, fn: Callable[[], Awaitable[T]], ttl: Duration = ...) -> Awaitable[T | Refusal]: ...
@@ -190,8 +170,8 @@ class LockService:
         check_no_generator(fn)
         bid, _ = self._asked(name, ttl, renews=True)
         if iscoroutinefunction(fn):
-            return call_async(self.contender, bid, fn)
-        return call(self.contender, bid, fn)
+            return call_async(self.database, bid, fn)
+        return call(self.database, bid, fn)
 
     def lead(self, name: str, ttl: Duration = 15, *, pause: Duration = 1, max_term: Duration | None = None) -> Terms:
         """Return the terms of a leader, for a loop in a `with` or `async with` block.
@@ -212,21 +192,7 @@ class LockService:
             max_term: The longest time that one term may last: then it is lost.
         """
         self._asked(name, ttl)
-        return Terms(self.contender, self.candidate(make_election(name, ttl, pause, max_term)))
-
-    def candidate(
-        self, election: Election, on_change: Callable[[Tenure], object] | None = None, *, has_ticker: bool = False
-    ) -> Candidate:
-        """Return a candidate for a leader's terms. For firecron's own parts.
-
-        Args:
-            election: What is stood for.
-            on_change: Called, on any thread, when a term is lost or is to end.
-            has_ticker: Whether a ticker runs beside it, and says why RTDB's time is not known.
-        """
-        return Candidate(
-            self.contender, self.clock, self._timing, self.events, election, on_change, has_ticker=has_ticker
-        )
+        return Terms(self.database, Candidate(self.database, make_election(name, ttl, pause, max_term)))
 
     def once(self, name: str, function: Callable[[], T], ttl: Duration = 60, wait: Duration | None = None) -> Done[T]:
         """Call `function` once and for all, whichever process comes first, and return what was done: `Done`.
@@ -242,7 +208,7 @@ class LockService:
             wait: How long to wait for another process; None: as long as it is at it.
         """
         once = self._once(name, ttl, wait)
-        return cast("Done[T]", call_once(once, self.contender, function))
+        return cast("Done[T]", call_once(once, self.database, function))
 
     async def once_async(
         self, name: str, function: Callable[[], Awaitable[T]], ttl: Duration = 60, wait: Duration | None = None
@@ -254,7 +220,7 @@ class LockService:
         Args:
             name, function, ttl, wait: As with `once`; the function is async.
         """
-        return cast("Done[T]", await call_once_async(self._once(name, ttl, wait), self.contender, function))
+        return cast("Done[T]", await call_once_async(self._once(name, ttl, wait), self.database, function))
 
     def read(self, name: str) -> object:
         """Return the content of the lock's node as it is. Raise StoreError if that fails.
@@ -262,7 +228,7 @@ class LockService:
         Args:
             name: The lock's name.
         """
-        return self.store.read(self.paths.lock(name), self.deadline(self.settings.request_timeout)).node
+        return self.database.node(self.database.paths.lock(name))
 
     def pause(
         self, name: str, is_paused: bool = True, *, why: str | None = None, until: datetime | None = None
@@ -275,43 +241,14 @@ class LockService:
             why: The reason, for people.
             until: When the pause ends by itself, an aware `datetime`.
         """
-        by = f"{self.identity.instance_id}/{self.identity.instance}"
-        if is_paused:
-            self.trail.pause(name, by, why, None if until is None else aware_milliseconds(until, "until"))
-        else:
-            self.trail.resume(name, by, why)
+        pause_lock(self.database, name, is_paused, why, until)
 
     def connect(self) -> str:
         """Find the database now instead of at the first acquire, and return its address for people. No I/O.
 
         Raise ConfigurationError if no database is named.
         """
-        self.store.connect()
-        return self.store.name
-
-    def target(self) -> Target:
-        """Return the Realtime Database that the app and the settings name. No I/O.
-
-        Raise ConfigurationError if none is named.
-        """
-        return find_target(self._app, self.settings.database_url, uid=self.settings.uid)
-
-    def now(self, deadline: Deadline) -> int:
-        """Return RTDB's time for what is shown. Raise StoreError if it can't be known.
-
-        To ask for it takes a write. A user that may only read has the time of the database's answers instead, which is
-        right to the second, or else this machine's. No lock depends on it: such a user can't acquire any.
-
-        Args:
-            deadline: Until when to ask.
-        """
-        moment = self._readers_clock.peek()
-        if moment is None:
-            try:
-                moment = self.clock.now(deadline)
-            except Denied:
-                moment = self._readers_clock.now(deadline)
-        return moment.server
+        return self.database.connect()
 
     def deadline(self, seconds: float) -> Deadline:
         """Return a deadline on this service's clock.
@@ -319,49 +256,19 @@ class LockService:
         Args:
             seconds: How long from now.
         """
-        return Deadline.after(self._timing, seconds)
-
-    def rest(self) -> None:
-        """Close the sockets that no request uses. Leases are renewed as before, and locks can be acquired."""
-        if isinstance(self.store, Resting):
-            self.store.rest()
+        return self.database.deadline(seconds)
 
     def close(self) -> None:
         """Close the connections and end the threads. The next acquire makes new ones.
 
         Leases are not renewed any more, but stay until they expire: release them first.
         """
-        self.contender.close()
-        self.store.close()
-
-    def after_fork(self) -> None:
-        """Drop the parent's sockets, threads and leases in a forked child."""
-        self.contender.after_fork()
-        self.store.after_fork()
-        self.clock.after_fork()
-        self._readers_clock.after_fork()
-        self.events.after_fork()
-        self.identity.after_fork()
-
-    def _clock_of(self, sample: Callable[[Deadline], int], samples: int) -> ServerClock:
-        return ServerClock(
-            sample,
-            self._timing,
-            margin=self.settings.margin_ms,
-            samples=samples,
-            drift=self.settings.clock_drift,
-            interval=self.settings.clock_interval,
-            request_timeout=self.settings.request_timeout,
-        )
-
-    def _date(self, deadline: Deadline) -> int:
-        found = self.store.date(self.paths.clock, deadline) if isinstance(self.store, Dated) else None
-        return round(self._timing.wall()) if found is None else found
+        self.database.close()
 
     def _once(self, name: str, ttl: Duration, wait: Duration | None) -> Once:
         _, seconds = self._asked(name, ttl, wait)
-        bid = self.contender.bid(name, ttl, fenced=True, renews=True, kind=ONCE)
-        return Once(self.contender, bid, self.paths.once(name), None if wait is None else seconds)
+        bid = self.database.bid(name, ttl, fenced=True, renews=True, kind=ONCE)
+        return Once(self.database, bid, None if wait is None else seconds)
 
     def _asked(
         self,
@@ -377,7 +284,7 @@ class LockService:
 
         A number that looks like milliseconds gets a WARNING, once.
         """
-        bid = self.contender.bid(name, ttl, hold_at_least=hold_at_least, fenced=fenced, renews=renews)
+        bid = self.database.bid(name, ttl, hold_at_least=hold_at_least, fenced=fenced, renews=renews)
         seconds = 0 if wait is None else milliseconds(wait, "wait", most=7 * DAY) / 1000
         for said in (doubt(ttl, "ttl"), doubt(wait, "wait"), doubt(hold_at_least, "hold_at_least")):
             if said is not None and said not in self._doubted:

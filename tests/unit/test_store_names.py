@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from firecron.base.names import check_name
 from firecron.errors import ConfigurationError
+from firecron.store import check_name
 
 GOOD = ["a", "Z", "send-daily-digest", "job_2", "a" * 100, "A-_9", "null_etag"]
 BAD = [
