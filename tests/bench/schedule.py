@@ -79,9 +79,6 @@ class Noting:
     def dismiss(self) -> None:
         """It has no threads."""
 
-    def after_fork(self) -> None:
-        pass
-
 
 def firecron(crew: Noting | None = None) -> FireCron:
     return FireCron(enabled=True, settings=load(), store=MemoryStore(lambda: int(time.time() * 1000)), crew=crew)

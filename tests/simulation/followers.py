@@ -151,7 +151,7 @@ class Ear:
         self.opened = 0
         self.knows = 0.0
 
-    def after_fork(self) -> None:
+    def abandon(self) -> None:
         """Do nothing: a fleet lives in one process, though a test beside it may fork."""
 
     def add(self, follow: Follow) -> None:

@@ -132,6 +132,3 @@ class Crew:
 
     def dismiss(self) -> None:
         """What was begun goes on."""
-
-    def after_fork(self) -> None:
-        """Nothing of it is a thread's."""

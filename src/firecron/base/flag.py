@@ -68,11 +68,17 @@ def _forget(begin: WeakMethod[Callable[[], object]]) -> None:
 
 
 def begin_child() -> None:
-    """Begin anew in a forked child."""
+    """Begin anew in a forked child. What raises keeps nothing else from it, and is raised at the end."""
+    raised: BaseException | None = None
     for reference in list(begins):
         begin = reference()
-        if begin is not None:
-            begin()
+        try:
+            if begin is not None:
+                begin()
+        except BaseException as error:
+            raised = raised or error
+    if raised is not None:
+        raise raised
 
 
 if hasattr(os, "register_at_fork"):
