@@ -27,9 +27,9 @@ from pathlib import Path
 
 from tests.invariants.equivalent_mutants import EQUIVALENT
 from tests.invariants.mutants import RECORD_MUTANTS, Mutant
-from tests.invariants.mutants_hearing import HEARING_MUTANTS
 from tests.invariants.mutants_holding import HOLDING_MUTANTS
 from tests.invariants.mutants_invariants import INVARIANTS
+from tests.invariants.mutants_retry_policy import HEARING_MUTANTS
 from tests.invariants.mutants_runs import RUN_MUTANTS
 from tests.invariants.mutants_steps import STEP_MUTANTS
 from tests.invariants.mutants_verdict import VERDICT_MUTANTS
@@ -223,15 +223,15 @@ def try_generated(mutants: list[Generated], state: Path, jobs: int, named: set[G
     if reach.others:
         print(f"{len(reach.others)} tests fail or are skipped without a mutant, and are not asked")
     new = [mutant for mutant in mutants if mutant in named or ledger.verdict(mutant) is None]
-    for judged in _judge("mutants", new, reach, jobs, is_doubtful=False):
-        ledger.note(judged)
-        if judged.by and judged.mutant in named:
-            print(f"\r{judged.mutant}\nis killed by {judged.by}")
+    for evaluated in _judge("mutants", new, reach, jobs, is_doubtful=False):
+        ledger.note(evaluated)
+        if evaluated.by and evaluated.mutant in named:
+            print(f"\r{evaluated.mutant}\nis killed by {evaluated.by}")
     doubtful = [mutant for mutant in mutants if ledger.verdict(mutant) == "doubtful"]
-    for judged in _judge("that passed their first tests", doubtful, reach, jobs, is_doubtful=True):
-        ledger.note(judged)
-        if judged.by and judged.mutant in named:
-            print(f"\r{judged.mutant}\nis killed by {judged.by}")
+    for evaluated in _judge("that passed their first tests", doubtful, reach, jobs, is_doubtful=True):
+        ledger.note(evaluated)
+        if evaluated.by and evaluated.mutant in named:
+            print(f"\r{evaluated.mutant}\nis killed by {evaluated.by}")
     return _report(mutants, ledger)
 
 
@@ -243,11 +243,11 @@ def _judge(what: str, mutants: list[Generated], reach: Reach, jobs: int, is_doub
 
     began = time.monotonic()
     killed = 0
-    for done, judged in enumerate(each(mutants, work, jobs, Trials) if mutants else (), 1):
-        killed += judged.verdict == "killed"
+    for done, evaluated in enumerate(each(mutants, work, jobs, Trials) if mutants else (), 1):
+        killed += evaluated.verdict == "killed"
         minutes = (time.monotonic() - began) / done * (len(mutants) - done) / 60
         print(f"\r{done} of {len(mutants)} {what}, {killed} killed, {minutes:.0f} minutes left ", end="", flush=True)
-        yield judged
+        yield evaluated
     print()
 
 

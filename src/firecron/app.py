@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from firecron.base.threads import Crew
     from firecron.jobs.job import Around
     from firecron.leaders.leaders import Leadership
-    from firecron.page.access import AccessFunction, PageOptions, Ways
-    from firecron.page.desk import Desk
+    from firecron.page.access import AccessFunction, AccessOptions, PageOptions
     from firecron.page.live import Live
+    from firecron.page.site import PageSite
     from firecron.scheduler.startup import Verdict
     from firecron.settings import Settings
     from firecron.store import Store
@@ -112,7 +112,7 @@ class FireCron:
         self._stopper = Stopper(self._stop, has_threads=has_threads)
         self.engine = Engine(database, self.history, crew, around)
         self.registry = self.engine.registry
-        self.health = self.engine.lateness.judge = HealthReport(Board(database))
+        self.health = self.engine.lateness.evaluator = HealthReport(Board(database))
         self.engine.explore(*providers)
         self._jobless = without_jobs(*providers)
         in_each_child(self.after_fork)
@@ -123,9 +123,9 @@ class FireCron:
     @property
     def verdict(self) -> Verdict:
         """The production guard's decision about this process."""
-        from firecron.scheduler.startup import judge
+        from firecron.scheduler.startup import evaluate_guard
 
-        return judge(self._enabled, self.settings.runtime_variable, self.settings.runtime_value)
+        return evaluate_guard(self._enabled, self.settings.runtime_variable, self.settings.runtime_value)
 
     def check_jobs(self) -> None:
         """Raise ConfigurationError if a job's timings are too short for the lock's promises, as `start` does first."""
@@ -139,7 +139,7 @@ class FireCron:
         """
         from firecron.leaders.leaders import Leadership
 
-        return Leadership(self.engine.leaders.office(name), self.database)
+        return Leadership(self.engine.leaders.thread(name), self.database)
 
     # --- start and stop
 
@@ -421,7 +421,7 @@ class FireCron:
         """
         from firecron.web import AsgiApp
 
-        desk, live = _page(
+        page_site, live = _page(
             self,
             may_wait=True,
             read_only=read_only,
@@ -433,7 +433,7 @@ class FireCron:
             email=email,
             open_to_all=open_to_all,
         )
-        return AsgiApp(desk, self.settings.workers, self, live)
+        return AsgiApp(page_site, self.settings.workers, self, live)
 
     def status_blueprint(self, *, name: str = "firecron_page", **options: Unpack[PageOptions]) -> flask.Blueprint:
         """Return the page for Flask: `app.register_blueprint(crons.status_blueprint(...), url_prefix="/crons")`.
@@ -444,8 +444,8 @@ class FireCron:
         """
         from firecron.web import make_blueprint
 
-        desk, _ = _page(self, may_wait=False, **options)
-        return make_blueprint(desk, name, "page")
+        page_site, _ = _page(self, may_wait=False, **options)
+        return make_blueprint(page_site, name, "page")
 
     def status_urls(self, **options: Unpack[PageOptions]) -> list[object]:
         """Return the page for Django: `path("crons/", include(crons.status_urls(...)))`.
@@ -455,8 +455,8 @@ class FireCron:
         """
         from firecron.web import make_urls
 
-        desk, _ = _page(self, may_wait=False, **options)
-        return make_urls(desk)
+        page_site, _ = _page(self, may_wait=False, **options)
+        return make_urls(page_site)
 
 
 # --- what is behind the doors
@@ -472,14 +472,19 @@ def _handler(crons: FireCron, **options: Unpack[TriggerOptions]) -> Handler:
 
 
 def _page(
-    crons: FireCron, *, may_wait: bool, read_only: bool = False, open_health: bool = False, **ways: Unpack[Ways]
-) -> tuple[Desk, Live]:
-    from firecron.page.access import choose_gate
-    from firecron.page.desk import make_page
+    crons: FireCron,
+    *,
+    may_wait: bool,
+    read_only: bool = False,
+    open_health: bool = False,
+    **ways: Unpack[AccessOptions],
+) -> tuple[PageSite, Live]:
+    from firecron.page.access import choose_authenticator
+    from firecron.page.site import make_page
 
-    gate = choose_gate(crons.events, may_wait=may_wait, **ways)
+    authenticator = choose_authenticator(crons.events, may_wait=may_wait, **ways)
     return make_page(
-        gate,
+        authenticator,
         crons.database,
         crons.registry,
         crons.health,

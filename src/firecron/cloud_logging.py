@@ -45,7 +45,7 @@ class CloudHandler(StructuredLogHandler):
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(  # type: ignore[no-untyped-call]  # google-cloud-logging declares no types
-            stream=stream, project_id=os.environ.get("GOOGLE_CLOUD_PROJECT") or None, json_encoder_cls=Plain
+            stream=stream, project_id=os.environ.get("GOOGLE_CLOUD_PROJECT") or None, json_encoder_cls=RedactingEncoder
         )
 
     def find_project(self) -> None:
@@ -78,7 +78,7 @@ class CloudHandler(StructuredLogHandler):
         # Google's handler may have found the request by itself, in Flask or Django, and would write it without the
         # encoder that redacts.
         request = getattr(record, "_http_request", None)
-        record._http_request_str = json.dumps(request or {}, cls=Plain)
+        record._http_request_str = json.dumps(request or {}, cls=RedactingEncoder)
         text: str = super().format(record)  # type: ignore[no-untyped-call]  # as above
         # Log lines are paid by their bytes, and most of them belong to no request.
         if not (getattr(record, "_trace", None) or getattr(record, "_span_id", None)):
@@ -116,7 +116,7 @@ class CloudHandler(StructuredLogHandler):
                     one.project = project
 
 
-class Plain(json.JSONEncoder):
+class RedactingEncoder(json.JSONEncoder):
     """A JSON encoder for any value: it writes a value that JSON can't hold as its text, and redacts secrets."""
 
     def encode(self, o: object) -> str:

@@ -25,17 +25,17 @@ from typing import TYPE_CHECKING, TypeVar, cast, overload
 from firecron.base.clocks import Deadline, ServerClock, Timing
 from firecron.base.identity import Identity
 from firecron.base.instants import DAY, Duration, doubt, milliseconds
-from firecron.base.recent import Recent
+from firecron.base.last_values import LastValues
 from firecron.leaders.candidate import Candidate
 from firecron.leaders.leader import make_election
-from firecron.leaders.loop import Terms
+from firecron.leaders.loop import LeaderLoop
+from firecron.lock.audit_log import pause_lock
 from firecron.lock.blocks import Hold, acquire, acquire_async, call, call_async, check_no_generator
 from firecron.lock.database import Database
 from firecron.lock.fields import ONCE
 from firecron.lock.lease import Lease
 from firecron.lock.protocol import Bid
 from firecron.lock.refusal import Refusal
-from firecron.lock.trail import pause_lock
 from firecron.settings import Settings
 from firecron.steps.once import Done, Once, call_once, call_once_async
 from firecron.store import Store
@@ -76,7 +76,7 @@ class LockService:
         self.settings = self.database.settings
         self.events = self.database.events
         self.store = self.database.store
-        self._doubted: Recent[str, None] = Recent()
+        self._doubted: LastValues[str, None] = LastValues()
 
     @property
     def identity(self) -> Identity:
@@ -173,7 +173,9 @@ class LockService:
             return call_async(self.database, bid, fn)
         return call(self.database, bid, fn)
 
-    def lead(self, name: str, ttl: Duration = 15, *, pause: Duration = 1, max_term: Duration | None = None) -> Terms:
+    def lead(
+        self, name: str, ttl: Duration = 15, *, pause: Duration = 1, max_term: Duration | None = None
+    ) -> LeaderLoop:
         """Return the terms of a leader, for a loop in a `with` or `async with` block.
 
             with locks.lead("price-feed") as terms:
@@ -192,7 +194,7 @@ class LockService:
             max_term: The longest time that one term may last: then it is lost.
         """
         self._asked(name, ttl)
-        return Terms(self.database, Candidate(self.database, make_election(name, ttl, pause, max_term)))
+        return LeaderLoop(self.database, Candidate(self.database, make_election(name, ttl, pause, max_term)))
 
     def once(self, name: str, function: Callable[[], T], ttl: Duration = 60, wait: Duration | None = None) -> Done[T]:
         """Call `function` once and for all, whichever process comes first, and return what was done: `Done`.

@@ -88,7 +88,7 @@ def pings(
     if healthchecks is not None:
         _check_slugs([job.name for job in crons.registry.jobs()])
     has_checks = healthchecks is not None
-    outbox = Outbox("pings", _Courier(crons.events, has_checks=has_checks), lambda: last_moments(crons))
+    outbox = Outbox("pings", _PingCourier(crons.events, has_checks=has_checks), lambda: last_moments(crons))
 
     def hear(event: Event) -> None:
         kind = _KINDS.get(event.slug)
@@ -201,7 +201,7 @@ def _filled(template: str, event: Event, kind: Kind, has_body: bool) -> tuple[st
     return url, error.encode("utf-8", "replace") if has_body and error else None
 
 
-class _Courier:
+class _PingCourier:
     """Sends pings to a service. `has_checks` says that it is a Healthchecks, which has a check for each job."""
 
     def __init__(self, events: Events, *, has_checks: bool) -> None:

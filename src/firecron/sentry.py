@@ -56,11 +56,11 @@ if TYPE_CHECKING:
 LONGEST_SLUG = 50
 MOST_FAILURES = 720
 
-Status: TypeAlias = Literal["in_progress", "ok", "error"]
+CheckInStatus: TypeAlias = Literal["in_progress", "ok", "error"]
 
 _MINUTE = 60_000
 # A run that was interrupted has not done its work. One that a person has cancelled is no fault.
-_STATUSES: dict[str, Status] = {
+_STATUSES: dict[str, CheckInStatus] = {
     "run.started": "in_progress",
     "run.succeeded": "ok",
     "run.cancelled": "ok",
@@ -149,7 +149,7 @@ def slug_of(name: str) -> str:
     return re.sub("-+", "-", name.lower()).strip("-_")[:LONGEST_SLUG].strip("-_")
 
 
-def _check_in(crons: FireCron, event: Event, status: Status) -> None:
+def _check_in(crons: FireCron, event: Event, status: CheckInStatus) -> None:
     try:
         config = monitor_config(crons.registry.get(event.name))
     except UnknownJob:

@@ -1,10 +1,11 @@
 """The web: one request and one reply for every framework, for the triggers and the page, which are the sites.
 
-    door    makes a `Request` of what its framework has, and sends the `Reply`: `AsgiApp` for ASGI, mounted (Starlette,
-            FastAPI) or served alone, `make_blueprint` for Flask, `make_urls` for Django: patterns for `include`
-    site    makes the reply, in two steps, which both may block: the triggers' `Handler`, the page's `Desk`
+    door    makes a `SiteRequest` of what its framework has, and sends the `SiteReply`: `AsgiApp` for ASGI, mounted
+            (Starlette, FastAPI) or served alone, `make_blueprint` for Flask, `make_urls` for Django: patterns for
+            `include`
+    site    makes the reply, in two steps, which both may block: the triggers' `Handler`, the page's `PageSite`
 
-        receive    who asks, and for what: whoever is refused gets a `Reply` at once, and a request that is served
+        receive    who asks, and for what: whoever is refused gets a `SiteReply` at once, and a request that is served
                    becomes `Work`
         do         the work: what it reads of the database, or a run until its end
 
@@ -70,7 +71,7 @@ class Headers(Mapping[str, str]):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SiteRequest:
     """The parts of a request that a site needs.
 
     `path` is the decoded path below the mount; it is empty for the mount without its slash. `full_path` is the path
@@ -87,7 +88,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class SiteReply:
     """An HTTP response. In reply to HEAD the door leaves the body out."""
 
     status: int
@@ -95,7 +96,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def all_headers(reply: Reply) -> dict[str, str]:
+def all_headers(reply: SiteReply) -> dict[str, str]:
     """Return the headers, with the body's length. A 304 has none: it would be that of the 200."""
     length = {} if reply.status == HTTPStatus.NOT_MODIFIED else {"Content-Length": str(len(reply.body))}
     return {**reply.headers, **length}
@@ -115,31 +116,31 @@ class Work:
     sends one instead for work that `is_stream`.
     """
 
-    do: Callable[[bytes | None], Reply]
+    do: Callable[[bytes | None], SiteReply]
     threads: Threads = "running"
     has_body: bool = False
     is_stream: bool = False
 
 
-Received: TypeAlias = Reply | Work
+Received: TypeAlias = SiteReply | Work
 
 
 class Site(Protocol):
     """What a door serves. It is called on many threads at the same time."""
 
-    def receive(self, request: Request) -> Received | Awaitable[Received]:
+    def receive(self, request: SiteRequest) -> Received | Awaitable[Received]:
         """Return the reply, or the work that returns it. Don't raise. An awaitable is only for a door of ASGI."""
 
 
 # --- what every door does
 
 
-def _receive(site: Site, request: Request) -> Received | Awaitable[Received]:
+def _receive(site: Site, request: SiteRequest) -> Received | Awaitable[Received]:
     with traced(trace_of(request.headers)):
         return site.receive(request)
 
 
-def _do(work: Work, request: Request, body: bytes | None) -> Reply:
+def _do(work: Work, request: SiteRequest, body: bytes | None) -> SiteReply:
     with traced(trace_of(request.headers)):
         return work.do(body)
 
@@ -154,7 +155,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 _FEW = 8
 
 
-class Streams(Protocol):
+class StreamSender(Protocol):
     """Sends the streams of a site."""
 
     def serving(self) -> None:
@@ -178,7 +179,7 @@ class AsgiApp:
         site: Site,
         workers: int,
         life: AbstractAsyncContextManager[object] | None = None,
-        streams: Streams | None = None,
+        streams: StreamSender | None = None,
     ) -> None:
         self._site = site
         self._life = life or nullcontext()
@@ -224,7 +225,7 @@ class AsgiApp:
         await send_reply(received, request.method, send)
 
 
-async def send_reply(reply: Reply, method: str, send: Send) -> None:
+async def send_reply(reply: SiteReply, method: str, send: Send) -> None:
     await send({"type": "http.response.start", "status": reply.status, "headers": encoded(all_headers(reply))})
     await send({"type": "http.response.body", "body": b"" if method == "HEAD" else reply.body})
 
@@ -265,9 +266,9 @@ async def _asgi_body(receive: Receive) -> bytes | None:
             return b"".join(parts)
 
 
-def _request(scope: Message) -> Request:
+def _request(scope: Message) -> SiteRequest:
     path, root = scope["path"], scope.get("root_path", "")
-    return Request(
+    return SiteRequest(
         scope["method"],
         path_below(scope),
         Headers((key.decode("latin-1"), value.decode("latin-1")) for key, value in scope["headers"]),
@@ -328,16 +329,16 @@ def _below(path: str, root: str) -> str:
 # --- a thread of the framework's
 
 
-def _serve(site: Site, request: Request, read: Callable[[], bytes]) -> Reply:
+def _serve(site: Site, request: SiteRequest, read: Callable[[], bytes]) -> SiteReply:
     """Return the reply. `read` returns the body, or its beginning if it is too long."""
     received = _receive(site, request)
     assert not isinstance(received, Awaitable), "the site knows that nothing can wait here"
-    if isinstance(received, Reply):
+    if isinstance(received, SiteReply):
         return received
     return _do(received, request, _body(request, read) if received.has_body else None)
 
 
-def _body(request: Request, read: Callable[[], bytes]) -> bytes | None:
+def _body(request: SiteRequest, read: Callable[[], bytes]) -> bytes | None:
     try:
         body = read()
     except OSError:
@@ -367,7 +368,7 @@ def make_blueprint(site: Site, name: str, endpoint: str) -> flask.Blueprint:
 
     def serve(path: str | None = "") -> flask.Response:
         asked = flask.request
-        request = Request(
+        request = SiteRequest(
             asked.method,
             "" if path is None else f"/{path}",
             Headers(asked.headers.items()),
@@ -418,7 +419,7 @@ def make_urls(site: Site) -> list[object]:
         raise ConfigurationError("Django is not installed: pip install django") from None
 
     def serve(asked: HttpRequest, path: str) -> HttpResponse:
-        request = Request(
+        request = SiteRequest(
             asked.method or "",
             f"/{path}",
             Headers(asked.headers.items()),

@@ -264,7 +264,7 @@ def catalogue() -> None:
                 settings = load(database_url=emulator.database_url("bench"))
                 crons = FireCron(*jobs, settings=settings, enabled=True, has_threads=False, crew=Inline())
                 emulator.requests.clear()
-                crons.engine.declaring.begin()
+                crons.engine.publisher.begin()
                 crons.locks.close()
                 found += [len(emulator.requests), sizes(emulator)]
         print(f"{number:9,}{found[0]:29}{found[1]:10,}{found[2]:28}{found[3]:10,}")

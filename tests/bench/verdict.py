@@ -8,7 +8,7 @@ import goals
 
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.jobs.catalogue import group_fields, read_declared, read_groups
-from firecron.ops.health import judge
+from firecron.ops.health import evaluate
 
 JOBS = 1_000
 NOW = to_milliseconds("2026-11-18T09:00:00Z")
@@ -27,7 +27,7 @@ def main() -> None:
     print(f"  read the catalogue      {read * 1000:6.0f} ms")
     for what, now in (("judge them", NOW), ("judge them again", NOW + 10_000)):
         began = time.process_time()
-        words = {judge(one, LAST, groups, now, 1_000).word for one in catalogue if one is not None}
+        words = {evaluate(one, LAST, groups, now, 1_000).word for one in catalogue if one is not None}
         took = time.process_time() - began
         assert words == {"late"}
         print(f"  {what:<23} {took * 1000:6.0f} ms")

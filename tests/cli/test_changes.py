@@ -23,7 +23,7 @@ def test_a_change_is_shown_at_once(rtdb: Rtdb, capsys: pytest.CaptureFixture[str
     nodes = iter([{"paused": True}, None])
 
     def pause(seconds: float) -> None:
-        while not changes.are_told():
+        while not changes.are_watched():
             changes(0.01)
         try:
             rtdb.set("/cron-locks/a", next(nodes))
@@ -33,7 +33,7 @@ def test_a_change_is_shown_at_once(rtdb: Rtdb, capsys: pytest.CaptureFixture[str
 
     started = time.monotonic()
     with changes.followed():
-        watch(output, LocksView(Operator(locks.database), output), 3_600, pause, changes.are_told)
+        watch(output, LocksView(Operator(locks.database), output), 3_600, pause, changes.are_watched)
     assert time.monotonic() - started < 30
     said = capsys.readouterr().out
     assert "a: paused" in said
@@ -50,7 +50,7 @@ def test_without_a_stream_the_looks_come_at_the_interval(rtdb: Rtdb, monkeypatch
     locks = LockService()
     with Changes(locks.database, locks.database.paths.locks).followed() as changes:
         changes(2)
-        assert not changes.are_told()
+        assert not changes.are_watched()
     assert pauses == [2]
     assert len(rtdb.emulator.requests) == 0
     locks.close()

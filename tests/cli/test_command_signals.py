@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from firecron.base.flag import Flag
-from firecron.cli.process import FORWARDED, STOPS, Command, ProcessGroup, Signals
+from firecron.cli.process import FORWARDED, STOPS, CommandLine, ProcessGroup, Signals
 from firecron.errors import Stopping
 
 ALL = (*FORWARDED, *STOPS)
@@ -47,10 +47,10 @@ def test_each_signal_is_sent_on_once() -> None:
 def test_a_signal_ends_a_pause() -> None:
     """A pause is over as soon as a signal has come, and no other one begins after it."""
     with Signals() as signals:
-        assert signals.pause(0)
+        assert signals.wait(0)
         threading.Thread(target=signal.pthread_kill, args=(threading.get_ident(), signal.SIGTERM)).start()
-        assert not signals.pause(30)
-        assert not signals.pause(30)
+        assert not signals.wait(30)
+        assert not signals.wait(30)
 
 
 def test_another_thread_ends_a_pause() -> None:
@@ -59,7 +59,7 @@ def test_another_thread_ends_a_pause() -> None:
     signals.wake()
     with signals:
         threading.Thread(target=signals.wake).start()
-        assert signals.pause(30)
+        assert signals.wait(30)
     signals.wake()
 
 
@@ -102,7 +102,7 @@ def test_a_group_that_is_closed_gets_no_signal(tmp_path: Path) -> None:
 def test_a_command_is_not_started_after_a_signal() -> None:
     """Once a signal has come, nothing is started that it would only have to be sent on to."""
     with Signals() as signals:
-        command = Command(["true"], signals, kill_after=1)
+        command = CommandLine(["true"], signals, kill_after=1)
         signal.raise_signal(signal.SIGTERM)
         with pytest.raises(Stopping):
             command.run(Flag, {})

@@ -23,7 +23,7 @@ def program(*names: str, **options: Any) -> FireCron:
     """A program that has declared these jobs."""
     jobs = [distributed_cron(name, "0 9 * * *", **options)(lambda: None) for name in names]
     crons = FireCron(*jobs, settings=load(), enabled=True, has_threads=False, crew=Inline())
-    crons.engine.declaring.begin()
+    crons.engine.publisher.begin()
     return crons
 
 
@@ -132,14 +132,14 @@ def test_a_key_that_can_name_no_job(rtdb: Rtdb, key: str) -> None:
 def test_an_entry_that_changes_meanwhile_stays(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program has just declared it: what was removed before it is said."""
     program("digest", "mail")
-    look = Catalogue.look
+    look = Catalogue.read
 
     def late(self: Catalogue, names: list[str]) -> object:
         found = look(self, names)
         rtdb.set("/cron-jobs/mail/grace", 5)
         return found
 
-    monkeypatch.setattr(Catalogue, "look", late)
+    monkeypatch.setattr(Catalogue, "read", late)
     said = complaint(1, "forget", "digest", "mail")
     assert said.startswith("digest forgotten, but mail changed meanwhile")
     assert kept(rtdb) == ["mail"]
@@ -150,7 +150,7 @@ def test_a_reply_that_is_lost(rtdb: Rtdb, is_gone: bool) -> None:
     """What is there then says whether it was forgotten."""
     program("digest")
     catalogue = Catalogue(LockService().database)
-    (seen,) = catalogue.look(["digest"])
+    (seen,) = catalogue.read(["digest"])
     rtdb.faults.answer(503, applied=is_gone, method="DELETE")
     if is_gone:
         assert catalogue.forget(seen)

@@ -183,7 +183,7 @@ def test_a_narrow_terminal_has_no_line_about_nobody(catalogue: Catalogue) -> Non
     catalogue.ran("digest")
     catalogue.declare("off", disabled=True)
     status = Status(LockService().database)
-    seen = status.with_last(status.look())
+    seen = status.with_last(status.jobs())
     found = [line.plain for line in table(seen.rows, seen.now, Console(width=50))]
     assert [line.split()[0] for line in found if line.startswith("  on")] == ["on"]
 
@@ -320,11 +320,11 @@ def test_a_watched_history_is_read_only_where_a_lock_has_changed(catalogue: Cata
         catalogue.declare(name)
         catalogue.ran(name)
     view = StatusView(LockService().database, Output(as_json=True))
-    view.look()
+    view.read()
     catalogue.ran("busy", ago=0)
     for _ in range(3):
         rtdb.emulator.requests.clear()
-        seen = view.look()
+        seen = view.read()
         assert [rtdb.count(path=f"/cron-runs/{name}") for name in ("busy", "quiet")] == [1, 0]
     assert [row.last and row.last.outcome for row in seen.rows] == ["succeeded", "succeeded"]
 

@@ -159,7 +159,7 @@ def test_colours_can_be_forbidden(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch, h
         monkeypatch.setenv("NO_COLOR", "1")
     output, screen = on_terminal()
     view = LocksView(operator(), output)
-    output.give(None, view.show(view.look()))
+    output.give(None, view.show(view.read()))
     assert bool(re.search(r"\x1b\[[0-9;]*3[0-9]", screen.getvalue())) == has_colours
 
 

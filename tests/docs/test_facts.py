@@ -30,10 +30,10 @@ from firecron import Event, FireCron, Result, Run, Schedule, State, distributed_
 from firecron.cli.commands import app
 from firecron.jobs.catalogue import changed, group_fields, probe
 from firecron.jobs.run import Trigger
+from firecron.lock.audit_log import Deed, make_act
 from firecron.lock.fields import PAUSE_FIELDS
 from firecron.lock.record import LockRecord
 from firecron.lock.refusal import LEVELS
-from firecron.lock.trail import Deed, make_act
 from firecron.runs.entry import Entry
 from firecron.settings import FACTS, Settings, load
 from firecron.steps.protocol import StepRecord

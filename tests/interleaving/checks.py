@@ -144,12 +144,12 @@ class Monitor:
 
     def on_held(self, holder: Holder, held: Held, request: Request | None) -> None:
         """A holder was told that the lock is its own; `request` is what it acquired, None if it renewed."""
-        key = holder.token, held.term.expires_at
+        key = holder.token, held.trust.expires_at
         require(key in self._landed, "a lease was answered that no write of this holder had begun")
         # Two readings in one millisecond make the same expiry, and may be told apart by less than that.
         ends = self._began[key] + TTL - MARGIN
-        require(held.term.ends(MARGIN) < ends + 1, "the lease is longer than what its own write had begun")
-        require(held.term.is_trusted(holder.clock.mono(), MARGIN), "a reply after the end of its lease was a success")
+        require(held.trust.ends(MARGIN) < ends + 1, "the lease is longer than what its own write had begun")
+        require(held.trust.is_trusted(holder.clock.mono(), MARGIN), "a reply after the end of its lease was a success")
         if request is not None and request.slot is not None:
             attempt = self._landed[key][1], request.slot, held.record.attempt
             require(self._wins.setdefault(attempt, holder.token) == holder.token, "an attempt at a slot was won twice")
@@ -189,7 +189,7 @@ class Monitor:
 
     def _is_current(self, holder: Holder) -> bool:
         assert holder.held is not None, "who trusts itself has a lease"
-        freed, _ = self._landed[holder.token, holder.held.term.expires_at]
+        freed, _ = self._landed[holder.token, holder.held.trust.expires_at]
         return freed == self._model.freed
 
 

@@ -29,7 +29,7 @@ class MachineClock:
         )
         # A timestamp that is whole milliseconds wrong, after a round trip that makes up for the rest.
         stamp = math.floor(error - 0.5)
-        self._clock.note(START + stamp, _SWITCHED_ON - 2 * (error - 0.5 - stamp), _SWITCHED_ON)
+        self._clock.observe(START + stamp, _SWITCHED_ON - 2 * (error - 0.5 - stamp), _SWITCHED_ON)
         self._time = time
 
     def now(self) -> Moment:

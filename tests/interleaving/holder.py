@@ -14,8 +14,8 @@ from firecron.base.clocks import Moment
 from firecron.errors import StoreError
 from firecron.lock import protocol
 from firecron.lock.fields import LEADER
-from firecron.lock.protocol import Action, Answer, Exchange, Held, Now, Pause, Read, Swap, Swapped
-from firecron.lock.record import LeaseTerm, Lost, Number, Refused, Request
+from firecron.lock.protocol import Action, Answer, BackOff, Exchange, Held, Now, Read, Swap, Swapped
+from firecron.lock.record import Lost, Number, Refused, Request, Trust
 from firecron.store import Snapshot
 
 
@@ -52,7 +52,7 @@ class Holder:
         self._tries = 0
         self._believes = False
         self._known: Snapshot | None = None
-        self._written: dict[Number, LeaseTerm] = {}
+        self._written: dict[Number, Trust] = {}
         self._talk: Exchange[object] | None = None
         self._step: Action | None = None
         self._reading: tuple[Moment, float] | None = None
@@ -64,7 +64,7 @@ class Holder:
 
     def trusts(self) -> bool:
         """Whether it believes that the lock is its own: acquired, not told that it is lost, not begun to release."""
-        return self._believes and self.held is not None and self.held.term.is_trusted(self.clock.mono(), MARGIN)
+        return self._believes and self.held is not None and self.held.trust.is_trusted(self.clock.mono(), MARGIN)
 
     def state(self) -> Hashable:
         return self._at, self._trail
@@ -76,7 +76,7 @@ class Holder:
             yield Event(f"{self.name}: begins to {self._plan[self._at].kind}", 1.0, self._begin)
         elif isinstance(self._step, Now):
             yield Event(f"{self.name}: reads its clock", 3.0, self._read_clock)
-        elif isinstance(self._step, Pause):
+        elif isinstance(self._step, BackOff):
             yield Event(f"{self.name}: goes on", 2.0, lambda: self._tell(None))
             error = self._step.error
             yield Event(f"{self.name}: its deadline passes", 0.5, lambda: self._tell(error))
@@ -181,7 +181,7 @@ class Holder:
             self._at += 1
         # Nothing but this is carried over from one exchange to the next.
         known = self._known and self._known.etag
-        held = self.held and (self.held.term, self.held.snapshot.etag)
+        held = self.held and (self.held.trust, self.held.snapshot.etag)
         self._trail = hash((known, held, self._believes, self._tries, self.token, tuple(self._written.items())))
 
     def _acquired(self, op: Op, result: object) -> None:

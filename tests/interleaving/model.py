@@ -169,7 +169,7 @@ class Model:
             if self.node is not None and "pausedUntil" in self.node:
                 instants.add(holder.clock.when_server(PAUSED_UNTIL))
             if holder.held is not None:
-                instants.add(holder.clock.when_mono(holder.held.term.ends(MARGIN)))
+                instants.add(holder.clock.when_mono(holder.held.trust.ends(MARGIN)))
         return {instant + around for instant in instants for around in (-1, 0, 1)}
 
     def _jump(self, time: float) -> None:

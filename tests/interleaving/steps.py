@@ -17,7 +17,7 @@ from tests.interleaving.checks import require
 from tests.interleaving.choices import Choices, Event, Exhaustive, Explored
 
 from firecron.errors import Denied, LeaseLost, StepInDoubt, StoreError, Unavailable
-from firecron.lock.protocol import ABSENT, Action, Exchange, Pause, Read, Swap, Swapped
+from firecron.lock.protocol import ABSENT, Action, BackOff, Exchange, Read, Swap, Swapped
 from firecron.lock.record import Lost
 from firecron.steps import protocol
 from firecron.steps.protocol import Ask, Claimant, Step, StepRecord, read_step
@@ -130,7 +130,7 @@ class Claim:
                 self.action = self.exchange.throw(answer)
             else:
                 self.action = self.exchange.send(answer)  # type: ignore[arg-type]  # it is one of the answers
-            while isinstance(self.action, Pause):
+            while isinstance(self.action, BackOff):
                 self.action = self.exchange.send(None)
         except StopIteration as done:
             self.exchange = self.action = None

@@ -19,7 +19,6 @@ from firecron.lock import protocol, record
 from firecron.lock.protocol import Answer, Exchange, Held, Now, Swapped
 from firecron.lock.record import (
     IDLE,
-    LeaseTerm,
     LockRecord,
     Lost,
     Mine,
@@ -27,6 +26,7 @@ from firecron.lock.record import (
     Refused,
     Request,
     Take,
+    Trust,
     after_claim,
     after_release,
 )
@@ -34,7 +34,7 @@ from firecron.store import Snapshot
 
 Node: TypeAlias = Any  # as the rules take it: whatever is stored
 Decision: TypeAlias = Take | Mine | Refused
-Written: TypeAlias = dict[Number, LeaseTerm]
+Written: TypeAlias = dict[Number, Trust]
 Break: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
 acquiring = protocol.acquiring
@@ -63,8 +63,8 @@ def contenders_wait_too_long(patch: pytest.MonkeyPatch) -> None:
 
 
 def holders_ignore_the_margin(patch: pytest.MonkeyPatch) -> None:
-    ends = LeaseTerm.ends
-    patch.setattr(LeaseTerm, "is_trusted", lambda self, mono, margin: mono < ends(self, 0))
+    ends = Trust.ends
+    patch.setattr(Trust, "is_trusted", lambda self, mono, margin: mono < ends(self, 0))
 
 
 def etags_are_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def leases_age_from_the_reply(patch: pytest.MonkeyPatch) -> None:
             return held
         now = yield Now()
         assert isinstance(now, Moment)
-        return replace(held, term=replace(held.term, reading=replace(held.term.reading, mono=now.mono)))
+        return replace(held, trust=replace(held.trust, reading=replace(held.trust.reading, mono=now.mono)))
 
     patch.setattr(protocol, "acquiring", broken)
 
@@ -103,7 +103,7 @@ def late_replies_are_wins(patch: pytest.MonkeyPatch) -> None:
 def _mine_with_a_new_term(node: Node, request: Request, now: Moment, written: Written) -> Decision:
     decision = decide(node, request, now, written)
     if isinstance(decision, Mine):
-        return Mine(decision.record, LeaseTerm(now.server + request.ttl, now))
+        return Mine(decision.record, Trust(now.server + request.ttl, now))
     return decision
 
 
@@ -133,10 +133,8 @@ def releases_forget(patch: pytest.MonkeyPatch) -> None:
 
 
 def renewals_ignore_the_expiry(patch: pytest.MonkeyPatch) -> None:
-    def broken(
-        node: Node, holder: str, ttl: int, now: Moment, term: LeaseTerm, margin: int, kind: object
-    ) -> Take | Lost:
-        later = LeaseTerm(now.server + ttl, now)
+    def broken(node: Node, holder: str, ttl: int, now: Moment, trust: Trust, margin: int, kind: object) -> Take | Lost:
+        later = Trust(now.server + ttl, now)
         return renewed(node and {**node, "expiresAt": later.expires_at}, holder, ttl, now, later, margin, kind)
 
     patch.setattr(protocol, "renewed", broken)
@@ -145,23 +143,19 @@ def renewals_ignore_the_expiry(patch: pytest.MonkeyPatch) -> None:
 def renewals_recreate_the_node(patch: pytest.MonkeyPatch) -> None:
     seen: list[Node] = []
 
-    def broken(
-        node: Node, holder: str, ttl: int, now: Moment, term: LeaseTerm, margin: int, kind: object
-    ) -> Take | Lost:
+    def broken(node: Node, holder: str, ttl: int, now: Moment, trust: Trust, margin: int, kind: object) -> Take | Lost:
         seen.append(node or seen[-1])
-        return renewed(seen[-1], holder, ttl, now, term, margin, kind)
+        return renewed(seen[-1], holder, ttl, now, trust, margin, kind)
 
     patch.setattr(protocol, "renewed", broken)
 
 
 def renewals_compare_no_holder(patch: pytest.MonkeyPatch) -> None:
-    def broken(
-        node: Node, holder: str, ttl: int, now: Moment, term: LeaseTerm, margin: int, kind: object
-    ) -> Take | Lost:
+    def broken(node: Node, holder: str, ttl: int, now: Moment, trust: Trust, margin: int, kind: object) -> Take | Lost:
         if node["holder"] != holder:
-            later = LeaseTerm(now.server + ttl, now)
+            later = Trust(now.server + ttl, now)
             return Take(LockRecord.model_validate({**node, "expiresAt": later.expires_at}), later, IDLE)
-        return renewed(node, holder, ttl, now, term, margin, kind)
+        return renewed(node, holder, ttl, now, trust, margin, kind)
 
     patch.setattr(protocol, "renewed", broken)
 

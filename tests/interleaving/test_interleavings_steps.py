@@ -12,7 +12,7 @@ from tests.interleaving.steps import StepModel, StepScenario, explore_steps
 
 from firecron.steps import protocol
 from firecron.steps import protocol as step_protocol
-from firecron.steps.protocol import StepRecord, judge_intent, judge_result
+from firecron.steps.protocol import StepRecord, evaluate_intent, evaluate_result
 
 MISFORTUNES: tuple[dict[str, int], ...] = (
     {},
@@ -64,23 +64,23 @@ def etags_are_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def results_ignore_the_fence(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(step_protocol, "judge_result", lambda found, own: "write")
+    patch.setattr(step_protocol, "evaluate_result", lambda found, own: "write")
 
 
 def own_results_are_not_known(patch: pytest.MonkeyPatch) -> None:
     def broken(found: StepRecord | None, own: StepRecord) -> str:
-        verdict = judge_result(found, own)
+        verdict = evaluate_result(found, own)
         return "write" if verdict == "found" else verdict
 
-    patch.setattr(step_protocol, "judge_result", broken)
+    patch.setattr(step_protocol, "evaluate_result", broken)
 
 
 def intents_are_taken_for_nothing(patch: pytest.MonkeyPatch) -> None:
     def broken(found: StepRecord | None, own: StepRecord, allowed: StepRecord | None) -> str:
-        verdict = judge_intent(found, own, allowed)
+        verdict = evaluate_intent(found, own, allowed)
         return "write" if verdict == "in_doubt" else verdict
 
-    patch.setattr(step_protocol, "judge_intent", broken)
+    patch.setattr(step_protocol, "evaluate_intent", broken)
 
 
 def doubts_are_ignored(patch: pytest.MonkeyPatch) -> None:

@@ -16,14 +16,14 @@ EQUIVALENT: dict[str, str] = {
     "catalogue.dissenting: if declared.disabled or not others: -> if declared.disabled:": (
         "Of none, none dissents; it only spares the digest."
     ),
-    'declaring.Declaring.begin: with self._lock: -> with __import__("contextlib").nullcontext():': (
+    'publishing.CataloguePublisher.begin: with self._lock: -> with __import__("contextlib").nullcontext():': (
         "One writing is one step."
     ),
-    'declaring.Declaring._look: with self._lock: -> with __import__("contextlib").nullcontext():': (
+    'publishing.CataloguePublisher._publish: with self._lock: -> with __import__("contextlib").nullcontext():': (
         "After the writes: either writing is one step, and neither needs the other. A test of two threads has the "
         "lock before the writes."
     ),
-    "declaring.Declaring._take: return set() -> return None": "Neither is anything to do.",
+    "publishing.CataloguePublisher._take: return set() -> return None": "Neither is anything to do.",
     "status.Report: now: int = 0 -> now: int = 1": "Of a report without verdicts nobody asks when it was made.",
     "health._late_before: if after >= limit: -> if after > limit:": "No tick after the limit is before it.",
     "heartbeat.Membership: is_told: bool = False -> is_told: bool = True": "No group has an empty name.",
@@ -76,7 +76,7 @@ EQUIVALENT: dict[str, str] = {
     'runner.Runner.active: with self._lock: -> with __import__("contextlib").nullcontext():': (
         "A list is copied in one step."
     ),
-    'threads.Outstanding.add: with self.changed: -> with __import__("contextlib").nullcontext():': (
+    'threads.OpenWork.add: with self.changed: -> with __import__("contextlib").nullcontext():': (
         "A set takes one more in one step."
     ),
     "process.ProcessGroup.send: with suppress(ProcessLookupError, PermissionError): -> with "
@@ -93,7 +93,7 @@ EQUIVALENT: dict[str, str] = {
     "-> nothing": "There can't be so many rounds that it is reached.",
     "execution._fence: return int(fence) if claimed.bid.request.fenced and fence is not None else None -> return "
     "int(fence) if claimed.bid.request.fenced else None": "A claim that asked for a fence has one.",
-    "process.Signals._note: self.wake() -> nothing": "Python's own wake-up has ended the pause.",
+    "process.Signals._receive: self.wake() -> nothing": "Python's own wake-up has ended the pause.",
     "process._those_there_are: return tuple(signal.Signals[name] for name in names if name in "
     "signal.Signals.__members__) -> return tuple(signal.Signals[name] for name in names if True)": (
         "Only Windows lacks one."
@@ -209,7 +209,7 @@ EQUIVALENT: dict[str, str] = {
     "daemon=True) -> self._thread = threading.Thread(target=self._run, daemon=True)": (
         "A thread's name is for people."
     ),
-    'waves.Waves.note: with self._lock: -> with __import__("contextlib").nullcontext():': (
+    'waves.Waves.observe_beat: with self._lock: -> with __import__("contextlib").nullcontext():': (
         "A tick that comes in between is judged again by the call that follows it."
     ),
     'waves.Waves._left_open: with self._lock: -> with __import__("contextlib").nullcontext():': (
@@ -342,7 +342,7 @@ EQUIVALENT: dict[str, str] = {
     'keeper.Keeper.leases: with self._changed: -> with __import__("contextlib").nullcontext():': (
         "A list is copied in one step."
     ),
-    "process.Command.run: watch = threading.Thread( target=self._watch, args=(group, lost, told, ended), "
+    "process.CommandLine.run: watch = threading.Thread( target=self._watch, args=(group, lost, told, ended), "
     'name="firecron-watch", daemon=True ) -> watch = threading.Thread( target=self._watch, args=(group, lost, '
     "told, ended), daemon=True )": ("A thread's name is for people."),
     "database.Database.close: pool.shutdown(wait=False) -> nothing": (
@@ -406,7 +406,7 @@ EQUIVALENT: dict[str, str] = {
     "words._changes: if before != after: -> if True:": (
         "It saves a search: where the clocks don't change, no time is affected."
     ),
-    "decorator.note: return -> nothing": ("Nothing comes after it."),
+    "decorator.remember: return -> nothing": ("Nothing comes after it."),
     "blocks.Hold.__exit__: if lease is not None: -> if True:": ("Nothing is kept for None."),
     "blocks.while_held: was_asked_to = task is not None and task.cancelling() > 0 -> was_asked_to = "
     "(task.cancelling() > 0)": ("A coroutine that asyncio runs is in a task."),
@@ -423,7 +423,7 @@ EQUIVALENT: dict[str, str] = {
     "difflib.get_close_matches(name, known, n=2)": ("Only the closest is used."),
     'settings.Settings: model_config = SettingsConfigDict(env_prefix=VARIABLES, frozen=True, extra="forbid") -> '
     "model_config = SettingsConfigDict(env_prefix=VARIABLES, frozen=True)": ("What pydantic-settings does by itself."),
-    "refusal.Roster.silent_since: last = max(seen, whole(record.acquiredAt or 0), whole(record.expiresAt) - "
+    "refusal.SignsOfLife.silent_since: last = max(seen, whole(record.acquiredAt or 0), whole(record.expiresAt) - "
     "ttl) -> last = max(seen, whole(record.acquiredAt or 1), whole(record.expiresAt) - ttl)": (
         "Nothing was seen as early as that."
     ),

@@ -58,7 +58,7 @@ RECORD = in_file(
     ("(margin if self.releasedAt is None else 0)", "margin", DECIDE),
     # Mine.
     ("record.holder == request.holder and (", "(", DECIDE),
-    ("term = None if why else written", "term = written", DECIDE),
+    ("trust = None if why else written", "trust = written", DECIDE),
     (
         "if record is not None and record.holder == request.holder and (",
         "if choose is None and record is not None and record.holder == request.holder and (",
@@ -68,8 +68,12 @@ RECORD = in_file(
     ("        request = chosen\n", "", DECIDE),
     ("(record.releasedAt is None or request.momentary)", "True", DECIDE),
     ("written.get(record.expiresAt)", "next(iter(written.values()), None)", DECIDE),
-    ("if term is not None and (request.momentary or term.is_trusted(now.mono, request.margin)):", "if term:", DECIDE),
-    ("return Mine(record, term)", "return Mine(record, LeaseTerm(term.expires_at, now))", DECIDE),
+    (
+        "if trust is not None and (request.momentary or trust.is_trusted(now.mono, request.margin)):",
+        "if trust:",
+        DECIDE,
+    ),
+    ("return Mine(record, trust)", "return Mine(record, Trust(trust.expires_at, now))", DECIDE),
     # Paused.
     ("if is_paused(current.kept, now.server):", "if False:", DECIDE),
     ("if is_paused(current.kept, now.server):", "if is_paused(current.kept, 0):", PAUSED),
@@ -141,8 +145,8 @@ RECORD = in_file(
     ('        fields |= {"releasedAt": now.server}\n', "", CLAIM),
     ("(record.releasedAt is None or request.momentary)", "record.releasedAt is None", DECIDE),
     (
-        "if term is not None and (request.momentary or term.is_trusted(now.mono, request.margin)):",
-        "if term is not None and term.is_trusted(now.mono, request.margin):",
+        "if trust is not None and (request.momentary or trust.is_trusted(now.mono, request.margin)):",
+        "if trust is not None and trust.is_trusted(now.mono, request.margin):",
         DECIDE,
     ),
     ("int(record.attempt or 1) + 1", "int(record.attempt or 1)", CLAIM),
@@ -153,8 +157,8 @@ RECORD = in_file(
     ("if not now.server < record.expiresAt - margin:", "if False:", HOLDING),
     ("now.server < record.expiresAt - margin:", "now.server < record.expiresAt:", HOLDING),
     ("now.server < record.expiresAt - margin:", "now.server <= record.expiresAt - margin:", HOLDING),
-    ("if not term.is_trusted(now.mono, margin):", "if False:", HOLDING),
-    ("later = LeaseTerm(now.server + ttl, now)", "later = LeaseTerm(now.server + ttl, term.reading)", HOLDING),
+    ("if not trust.is_trusted(now.mono, margin):", "if False:", HOLDING),
+    ("later = Trust(now.server + ttl, now)", "later = Trust(now.server + ttl, trust.reading)", HOLDING),
     ("max(now, int(record.acquiredAt or 0) + hold_at_least)", "now", HOLDING),
     ("max(now, int(record.acquiredAt or 0) + hold_at_least)", "int(record.acquiredAt or 0) + hold_at_least", HOLDING),
     ("finished is not None and record.unfinished == finished", "finished is not None", HOLDING),

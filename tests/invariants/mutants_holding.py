@@ -11,7 +11,7 @@ I_LEASE = "tests/invariants/test_lease.py tests/invariants/test_renewal.py"
 I_STORE = "tests/invariants/test_store.py"
 PATIENCE = "tests/unit/lock/test_waiting.py"
 PAUSED = "tests/unit/lock/test_fields_pauses.py"
-TRAIL = "tests/unit/lock/test_trail_acts.py tests/unit/lock/test_trail.py"
+TRAIL = "tests/unit/lock/test_audit_log_acts.py tests/unit/lock/test_audit_log.py"
 EVENTS = "tests/unit/base/test_events.py"
 BLOCKS = "tests/process/test_lock_blocks.py"
 ASYNC = "tests/process/test_lock_async.py"
@@ -26,9 +26,9 @@ PROTOCOL = in_file(
     "lock/protocol.py",
     ("snapshot = known or ABSENT", "snapshot = ABSENT", EXCHANGES),
     ("if isinstance(decision, Mine | Refused) and not is_fresh:", "if False:", EXCHANGES),
-    ("        written.setdefault(decision.term.expires_at, decision.term)\n", "", EXCHANGES),
+    ("        written.setdefault(decision.trust.expires_at, decision.trust)\n", "", EXCHANGES),
     (
-        "        except Unavailable as error:\n            tries += 1\n            yield Pause(tries, error)\n"
+        "        except Unavailable as error:\n            tries += 1\n            yield BackOff(tries, error)\n"
         "            try:\n                snapshot, is_fresh",
         "        except Unavailable as error:\n            try:\n                snapshot, is_fresh",
         EXCHANGES,
@@ -41,7 +41,7 @@ PROTOCOL = in_file(
     ("if snapshot != ABSENT and snapshot == refused:", "if False:", EXCHANGES),
     ("            if isinstance(error, Unavailable):\n", "            if True:\n", EXCHANGES),
     (
-        "if not request.momentary and not decision.term.is_trusted(answer.mono, request.margin):",
+        "if not request.momentary and not decision.trust.is_trusted(answer.mono, request.margin):",
         "if False:",
         EXCHANGES,
     ),
@@ -50,32 +50,32 @@ PROTOCOL = in_file(
     *(
         (f"{before}        tries += 1\n        yield from overtaken(tries)\n", before, I_STORE)
         for before in (
-            "            return Held(decision.record, decision.term, Snapshot(answer.etag, node))\n"
+            "            return Held(decision.record, decision.trust, Snapshot(answer.etag, node))\n"
             "        snapshot = expect(answer, Snapshot)\n",
             "            return Snapshot(answer.etag, node)\n        snapshot = expect(answer, Snapshot)\n",
         )
     ),
-    ("if not held.term.is_trusted(answer.mono, margin):", "if False:", EXCHANGES),
+    ("if not held.trust.is_trusted(answer.mono, margin):", "if False:", EXCHANGES),
     (
-        "if not held.term.is_trusted(answer.mono, margin):",
-        "if not decision.term.is_trusted(answer.mono, margin):",
+        "if not held.trust.is_trusted(answer.mono, margin):",
+        "if not decision.trust.is_trusted(answer.mono, margin):",
         EXCHANGES,
     ),
     (
-        "renewed(snapshot.node, holder, ttl, now, held.term, margin,",
-        "renewed(held.record.to_json(), holder, ttl, now, held.term, margin,",
+        "renewed(snapshot.node, holder, ttl, now, held.trust, margin,",
+        "renewed(held.record.to_json(), holder, ttl, now, held.trust, margin,",
         EXCHANGES,
     ),
     (', held.record.kept.get("kind"))', ")", "tests/unit/leaders/test_candidate.py"),
     ("        if sent and (\n", "        if (\n", EXCHANGES),
     ("        if sent and (\n", "        if False and (\n", EXCHANGES),
-    (" and held.term.is_trusted(now.mono, margin))", ")", EXCHANGES),
+    (" and held.trust.is_trusted(now.mono, margin))", ")", EXCHANGES),
     ("            sent = True\n", "", EXCHANGES),
     ("    if node is None:\n        return True\n", "    if node is None:\n        return False\n", EXCHANGES),
     (' and node.get("holder") == holder', "", EXCHANGES),
     (
-        "            tries += 1\n            yield Pause(tries, error)\n\n\ndef overtaken",
-        "            yield Pause(tries, error)\n\n\ndef overtaken",
+        "            tries += 1\n            yield BackOff(tries, error)\n\n\ndef overtaken",
+        "            yield BackOff(tries, error)\n\n\ndef overtaken",
         EXCHANGES,
     ),
     ("    if not isinstance(answer, kind):", "    if False:", EXCHANGES),
@@ -188,7 +188,7 @@ DATABASE = in_file(
     ('            return not_known(bid.name, "denied", error)', "            raise", I_STORE),
     (
         "        if isinstance(answer, Refused):\n"
-        "            return refusal_of(bid.name, answer, bid.request, self.roster)\n",
+        "            return refusal_of(bid.name, answer, bid.request, self.signs_of_life)\n",
         "",
         PATIENCE,
     ),
@@ -239,7 +239,7 @@ UNDER_LOCK = in_file(
 )
 
 RECENT = in_file(
-    "base/recent.py",
+    "base/last_values.py",
     ("        if len(self._values) > self.most:\n", "        if False:\n", CONTENDS),
     ("        self._values.pop(key, None)\n        self._values[key]", "        self._values[key]", CONTENDS),
 )
@@ -277,7 +277,7 @@ ROSTER = (
     )
     + in_file("runs/policy.py", ('"missed", free(record, end, silent_since)', '"missed", free(record, end)', SILENT))
     + in_file("runs/policy.py", ("min(freed_at(record), silent_since)", "silent_since", SILENT))
-    + in_file("scheduler/heartbeat.py", ("        self._database.roster.note(", "        _ = (", SILENT))
+    + in_file("scheduler/heartbeat.py", ("        self._database.signs_of_life.observe(", "        _ = (", SILENT))
 )
 
 PAUSES = in_file(
@@ -295,7 +295,7 @@ PAUSES = in_file(
 )
 
 ACTS = in_file(
-    "lock/trail.py",
+    "lock/audit_log.py",
     ("sorted(keys)[: -(KEPT - 1)]", "sorted(keys)[:-KEPT]", TRAIL),
     ("sorted(keys)[: -(KEPT - 1)]", "sorted(keys)[: -(KEPT - 2)]", TRAIL),
     ("sorted(keys)[: -(KEPT - 1)]", "sorted(keys)[KEPT - 1 :]", TRAIL),
@@ -304,7 +304,7 @@ ACTS = in_file(
 )
 
 TRAILING = in_file(
-    "lock/trail.py",
+    "lock/audit_log.py",
     ("until <= act.at:", "until < act.at:", TRAIL),
     ('{**dict.fromkeys(PAUSE_FIELDS), "resumedAt": act.at}', "dict.fromkeys(PAUSE_FIELDS)", TRAIL),
     (
@@ -313,7 +313,7 @@ TRAILING = in_file(
         TRAIL,
     ),
     ('{**{f"{acts}/{key}": None for key in old}, f"{acts}/{act.key}"', '{f"{acts}/{act.key}"', TRAIL),
-    ("            self._tell(act.act, act.name, act.who, error)\n", "            pass\n", TRAIL),
+    ("            self._warn(act.act, act.name, act.who, error)\n", "            pass\n", TRAIL),
 )
 
 HOLDING_MUTANTS = PROTOCOL + LEASES + DATABASE + UNDER_LOCK + RECENT + REFUSAL + ROSTER + PAUSES + ACTS + TRAILING

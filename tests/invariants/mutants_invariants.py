@@ -33,17 +33,21 @@ INVARIANTS = (
         HOLDER,
         (
             "lock/record.py",
-            "return Mine(record, term)",
-            "return Mine(record, LeaseTerm(now.server + request.ttl, now))",
+            "return Mine(record, trust)",
+            "return Mine(record, Trust(now.server + request.ttl, now))",
         ),
-        ("lock/record.py", "            return Mine(record, term)", "            return _taken(current, request, now)"),
-        ("lock/record.py", "term.is_trusted(now.mono, request.margin)):", "True):"),
+        (
+            "lock/record.py",
+            "            return Mine(record, trust)",
+            "            return _taken(current, request, now)",
+        ),
+        ("lock/record.py", "trust.is_trusted(now.mono, request.margin)):", "True):"),
     ),
     *_of(
         4,
         HOLDER,
         ("lock/record.py", "record.holder == request.holder and (", "("),
-        ("lock/protocol.py", "        written.setdefault(decision.term.expires_at, decision.term)\n", ""),
+        ("lock/protocol.py", "        written.setdefault(decision.trust.expires_at, decision.trust)\n", ""),
         (
             "lock/database.py",
             'not_known(bid.name, "unavailable", error)\n        except',
@@ -106,21 +110,21 @@ INVARIANTS = (
         LEASE,
         (
             "lock/protocol.py",
-            "if not request.momentary and not decision.term.is_trusted(answer.mono, request.margin):",
+            "if not request.momentary and not decision.trust.is_trusted(answer.mono, request.margin):",
             "if False:",
         ),
-        ("lock/protocol.py", "if not held.term.is_trusted(answer.mono, margin):", "if False:"),
+        ("lock/protocol.py", "if not held.trust.is_trusted(answer.mono, margin):", "if False:"),
         (
             "lock/protocol.py",
-            "return Held(decision.record, decision.term, Snapshot(answer.etag, node), decision.before)",
+            "return Held(decision.record, decision.trust, Snapshot(answer.etag, node), decision.before)",
             "later = Moment(now.server, answer.mono)\n"
-            "            term = LeaseTerm(decision.term.expires_at, later)\n"
-            "            return Held(decision.record, term, Snapshot(answer.etag, node))",
+            "            trust = Trust(decision.trust.expires_at, later)\n"
+            "            return Held(decision.record, trust, Snapshot(answer.etag, node))",
         ),
         (
             "lock/record.py",
-            "return Mine(record, term)",
-            "return Mine(record, LeaseTerm(term.expires_at, Moment(term.reading.server, now.mono)))",
+            "return Mine(record, trust)",
+            "return Mine(record, Trust(trust.expires_at, Moment(trust.reading.server, now.mono)))",
         ),
         ("lock/lease.py", "timing.mono() >= self.ends:", "timing.mono() < 0:"),
     ),
@@ -292,7 +296,7 @@ INVARIANTS = (
         ("runs/policy.py", "is_abandoned = record.open_slot is", "is_abandoned = record.unfinished is"),
         ("runs/policy.py", '"cancelled" if record.is_cancelled else "abandoned"', '"abandoned"'),
         ("runs/policy.py", "record.unfinished is None or not record.is_cancelled:", "record.unfinished is None:"),
-        ("runs/runner.py", "            self._bookkeeper.note(job, claimed.held, None)\n", ""),
+        ("runs/runner.py", "            self._bookkeeper.record_passed_over(job, claimed.held, None)\n", ""),
         # A tick that cancels the run before it.
         ("runs/claimer.py", "or refusal.unfinished is None:", "or False:"),
         (
@@ -333,7 +337,7 @@ INVARIANTS = (
             "now < self.free_at(margin)",
             "now < self.expiresAt - 3_000",
         ),
-        ("leaders/candidate.py", " and self._database.timing.mono() < tenure.lease.ends", ""),
+        ("leaders/candidate.py", " and self._database.timing.mono() < active.lease.ends", ""),
         ("lock/record.py", "- max(margin, wrong)", "+ 3_000"),
     ),
     *_of(
@@ -365,7 +369,7 @@ INVARIANTS = (
             "return min(patience, max(free + SHORTEST * (1 + self._luck), SHORTEST))",
             "return patience",
         ),
-        ("leaders/candidate.py", "        streams.add(self._ear)\n", ""),
+        ("leaders/candidate.py", "        streams.add(self._followed)\n", ""),
         ("leaders/candidate.py", "        lease.release(outcome=outcome)\n", ""),
     ),
     *_of(
@@ -375,22 +379,22 @@ INVARIANTS = (
         ("leaders/following.py", 'self._wave("released", at)', "0.0"),
         ("leaders/following.py", "int(server // self._period)", "0"),
         ("leaders/following.py", "return max(due, self._seen[1]) + wave", "return due + wave"),
-        ("leaders/following.py", "_HANDICAP if self._standing.is_next() else inf", "inf"),
+        ("leaders/following.py", "_HANDICAP if self._turnout.is_next() else inf", "inf"),
     ),
     *_of(
         43,
         FLEET,
-        ("lock/waiting.py", "self.heard if self._silence() < SILENT else None", "self.heard"),
+        ("lock/waiting.py", "self.update if self._silence() < SILENT else None", "self.update"),
     ),
     *_of(
         43,
         LEADER,
         ("leaders/following.py", "LONGEST, SHORTEST, FAR = 5.0,", "LONGEST, SHORTEST, FAR = 500.0,"),
-        ("leaders/following.py", 'if heard is None or refusal.reason not in ("held", "paused"):', "if False:"),
+        ("leaders/following.py", 'if update is None or refusal.reason not in ("held", "paused"):', "if False:"),
     ),
     *_of(
         44,
         LEADER,
-        ("leaders/candidate.py", "tenure.lease.is_held() and ", ""),
+        ("leaders/candidate.py", "active.lease.is_held() and ", ""),
     ),
 )

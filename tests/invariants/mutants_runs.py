@@ -6,7 +6,7 @@ from tests.invariants.mutants import Mutant
 
 AROUND = "tests/unit/runs/test_body_around.py"
 GIVEN = "tests/unit/jobs/test_job_around.py"
-DJANGO = "tests/unit/runs/test_body_surroundings.py"
+DJANGO = "tests/unit/runs/test_body_contexts.py"
 NOTES = "tests/unit/jobs/test_run_notes.py"
 BEGINNING = "tests/unit/runs/test_execution_beginning.py"
 SPANS = "tests/unit/test_otel_spans.py"
@@ -90,11 +90,11 @@ RUN_MUTANTS = (
         "jobs/registry.py",
         ("check_fit(self._given, one.name, one.where, is_async=one.is_async)", "pass", GIVEN),
         (
-            "(*self._outer, *self.surroundings(), *self._given)",
-            "(*self._outer, *self._given, *self.surroundings())",
+            "(*self._outer, *self.contexts(), *self._given)",
+            "(*self._outer, *self._given, *self.contexts())",
             AROUND,
         ),
-        ("(*self._outer, *self.surroundings(), *self._given)", "(*self.surroundings(), *self._given)", AROUND),
+        ("(*self._outer, *self.contexts(), *self._given)", "(*self.contexts(), *self._given)", AROUND),
         ("self._outer = (around, *self._outer)", "self._outer = (*self._outer, around)", AROUND),
         ("for other in self._outer if other is not around", "for other in self._outer", AROUND),
         ("given if given.around is not nothing else", "", AROUND),
@@ -126,8 +126,8 @@ RUN_MUTANTS = (
             BEGINNING,
         ),
         (
-            "claimed.key or manual_key(claimed.held.term.reading.server, run_id)",
-            "manual_key(claimed.held.term.reading.server, run_id)",
+            "claimed.key or manual_key(claimed.held.trust.reading.server, run_id)",
+            "manual_key(claimed.held.trust.reading.server, run_id)",
             BEGINNING,
         ),
         ("if request.momentary or not request.fenced or", "if not request.fenced or", BEGINNING),

@@ -67,7 +67,7 @@ STEP_MUTANTS = (
         ("                if lease.stands():\n                    raise\n", "                pass\n", STEPS),
         ("                if lease.stands():\n", "                if lease.renew():\n", STEPS),
         ("        except Unavailable as error:\n", "        except ZeroDivisionError as error:\n", STEPS),
-        ("pause_within(left, error, failures, database.chance())", "0.05", STEPS),
+        ("back_off_within(left, error, failures, database.chance())", "0.05", STEPS),
         ("                case Lost(why):\n                    lease.lose(why)\n", "", STEPS),
         ("    while not lease.lost:\n", "    while True:\n", STEPS),
     ),
@@ -126,5 +126,5 @@ STEP_MUTANTS = (
         ("except (Malformed, ConfigurationError) as error:", "except Malformed as error:", ONCE),
         ("        except Malformed:\n            raise\n", "", ONCE),
     ),
-    *_of(51, ONCE, ("steps/once.py", "return once.look() or once.record", "return once.record")),
+    *_of(51, ONCE, ("steps/once.py", "return once.read() or once.record", "return once.record")),
 )

@@ -119,7 +119,7 @@ VERDICT_MUTANTS = (
     ),
     *_in(
         "scheduler/recovery.py",
-        ("if judge is None or moment is None:", "if moment is None:", LATENESS),
+        ("if evaluator is None or moment is None:", "if moment is None:", LATENESS),
         ("before not in (None, self._last)", "before != self._last", LATENESS),
         ("before not in (None, self._last)", "False", LATENESS),
         (" or (rank is not None and not self._had_rank)", "", LATENESS),

@@ -26,7 +26,7 @@ RERUN = {"on_abandoned": "rerun"}
 def cancel(one: Instance, why: str | None = None) -> bool:
     """What `firecron cancel` does, on an instance that need not have the job."""
     operator = Operator(one.locks.database)
-    return operator.cancel(operator.look(NAME), why)
+    return operator.cancel(operator.read(NAME), why)
 
 
 def history(world: World) -> dict[str, tuple[object, object]]:
@@ -189,7 +189,7 @@ def test_i50_a_cancel_comes_to_no_successor() -> None:
     one, other = fleet.instance(), fleet.instance()
     operator = Operator(other.locks.database)
     seen = []
-    fleet.body = lambda run: seen.append(operator.look(NAME))
+    fleet.body = lambda run: seen.append(operator.read(NAME))
     one.turn(slot())
     fleet.world.until(60)
 
@@ -213,7 +213,7 @@ def test_i50_a_run_that_ends_in_the_same_instant_keeps_its_outcome(is_late: bool
     operator = Operator(other.locks.database)
 
     def body(run: Run) -> None:
-        seen = operator.look(NAME)
+        seen = operator.read(NAME)
         ask = lambda: asked.append(operator.cancel(seen))  # noqa: E731  # at one of two instants
         one.network.next("swap", before=nothing if is_late else ask, after=ask if is_late else nothing)
 

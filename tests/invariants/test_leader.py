@@ -14,7 +14,7 @@ from tests.unit.threads import PATIENCE, named
 
 from firecron import FireCron, Term, leader
 from firecron.base.clocks import SystemTiming
-from firecron.leaders.candidate import Candidate, Tenure
+from firecron.leaders.candidate import ActiveTerm, Candidate
 from firecron.leaders.leader import Election
 from firecron.settings import load
 from firecron.testing import MemoryStore
@@ -51,7 +51,7 @@ def test_i38_two_terms_are_never_both_trusted(world: World, seed: int) -> None:
 
 def test_i38_a_frozen_leader_does_not_believe(world: World, one: Instance) -> None:
     """A leader whose keeper is frozen is over by its own clock before another one is elected."""
-    frozen = Stander(one, lambda tenure: one.timing.sleep(HOUR))
+    frozen = Stander(one, lambda active: one.timing.sleep(HOUR))
     other = Stander(Instance(world))
     believers = Believers(frozen, other)
     world.until(10)
@@ -77,14 +77,14 @@ def test_i39_the_fences_of_terms_rise(world: World) -> None:
 def test_i39_a_fence_rises_also_where_a_clock_is_behind(world: World) -> None:
     """A successor whose idea of RTDB's time is behind its predecessor's has the next fence nevertheless."""
     first = Candidate(Instance(world).live().locks.database, Election(FEED, 15_000, 0))
-    tenure = first.stand()
-    assert tenure is not None
-    first.end(tenure)
+    active = first.stand()
+    assert active is not None
+    first.end(active)
     world.server_error = -0.9
     world.advance(0.9)  # until then the released record counts as held there
     successor = Candidate(Instance(world).live().locks.database, Election(FEED, 15_000, 0)).stand()
     assert successor is not None
-    assert successor.term.fence == tenure.term.fence + 1
+    assert successor.term.fence == active.term.fence + 1
 
 
 def test_i40_an_old_body_has_ended_before_a_new_term_begins() -> None:
@@ -126,7 +126,7 @@ def test_i41_a_body_that_raises_does_not_lead_on_and_does_not_hammer(
     """Its term is released at once, and it stands again after pauses that grow to a minute; also if it returns."""
     held: list[bool] = []
 
-    def end(tenure: Tenure) -> None:
+    def end(active: ActiveTerm) -> None:
         world.at(world.mono() / 1000 + 0.5, lambda: held.append("releasedAt" not in world.node(FEED)))
         if error is not None:
             raise error
@@ -142,7 +142,7 @@ def test_i41_a_body_that_raises_does_not_lead_on_and_does_not_hammer(
 
 def test_i42_a_handover_takes_no_longer_than_promised(world: World, one: Instance) -> None:
     """After a death nobody leads for the ttl, a margin and a second; after a clean stop, by polling, for 5 s."""
-    Stander(one, lambda tenure: one.timing.sleep(HOUR))
+    Stander(one, lambda active: one.timing.sleep(HOUR))
     world.until(2)
     other, third = Stander(Instance(world)), Stander(Instance(world))
     world.until(20)
@@ -168,7 +168,7 @@ def test_i42_a_handover_takes_no_longer_than_promised(world: World, one: Instanc
 def test_i42_a_follower_that_polls_asks_when_the_lease_expires(world: World) -> None:
     """Each of four deaths is followed by an election a margin after the expiry, and a tenth of a second at the most."""
     instances = [Instance(world) for _ in range(5)]
-    standers = [Stander(one, lambda tenure, one=one: one.timing.sleep(HOUR)) for one in instances]  # type: ignore[misc]  # a default of a lambda has no type
+    standers = [Stander(one, lambda term, one=one: one.timing.sleep(HOUR)) for one in instances]  # type: ignore[misc]  # a default of a lambda has no type
     world.until(2)
     for death in range(4):
         [leader] = [stander for stander in standers if stander.candidate.is_mine]
@@ -235,6 +235,6 @@ def test_i44_is_mine_ends_before_the_release_begins(world: World) -> None:
     leads = one if one.candidate.is_mine else other
     # The write is done, and its reply takes longer than the other one's pause.
     leads.instance.network.next("swap", after=lambda: leads.instance.timing.sleep(6), times=4)
-    leads.candidate.tell("it stepped down", away_for=60_000)
+    leads.candidate.request_end("it stepped down", away_for=60_000)
     world.until(30)
     assert believers.most == 1

@@ -34,9 +34,9 @@ def known(size: int) -> Fleet:
 
 def has_wave(fleet: Fleet, how: How, one: Instance, most: float) -> bool:
     """Whether an instance is to ask by then: of those who are near, or for the release that there is."""
-    standing = one.candidate.standing
+    turnout = one.candidate.turnout
     released = fleet.store.get(f"{PATH}/releasedAt")
-    wave = standing.near(fleet.timing.now()) if how == "kill" else standing.released(released)
+    wave = turnout.death_wave(fleet.timing.now()) if how == "kill" else turnout.release_wave(released)
     return wave is not None and wave <= most
 
 

@@ -36,13 +36,13 @@ class Ledger:
         """The tests that have killed a mutant, first of all that were asked."""
         return {by for key, by in self._killers.items() if self._known[key][0] == "killed"}
 
-    def note(self, judged: Judged) -> None:
+    def note(self, evaluated: Judged) -> None:
         """Write it down."""
-        key, asked = self._key(judged.mutant), self._tests(judged.mutant)
-        self._known[key], self._killers[key] = (judged.verdict, asked), judged.by
+        key, asked = self._key(evaluated.mutant), self._tests(evaluated.mutant)
+        self._known[key], self._killers[key] = (evaluated.verdict, asked), evaluated.by
         self._file.parent.mkdir(parents=True, exist_ok=True)
         with self._file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps([key, judged.verdict, asked, judged.by]) + "\n")
+            file.write(json.dumps([key, evaluated.verdict, asked, evaluated.by]) + "\n")
 
     def _key(self, mutant: Mutant) -> str:
         return f"{self._source(mutant)} {mutant}"

@@ -21,7 +21,7 @@ from tests.simulation.chance import Chance
 from firecron import FireCron
 from firecron.base.events import Event
 from firecron.cron.schedule import Schedule
-from firecron.jobs.catalogue import Declared
+from firecron.jobs.catalogue import CatalogueEntry
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -221,7 +221,7 @@ def until(is_so: Callable[[], bool], what: str) -> None:
 def declare(rtdb: Rtdb, name: str, line: str = "0 9 * * *", **fields: Any) -> None:
     """Put a job into the catalogue, as a program that has it does, and into a group that is alive."""
     schedule = fields.pop("schedule", None) or Schedule(line, fields.pop("timezone", "UTC"))
-    declared = Declared(
+    declared = CatalogueEntry(
         **{
             "name": name,
             "schedule": schedule,

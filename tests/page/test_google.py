@@ -18,12 +18,12 @@ from firecron import ConfigurationError, FireCron, LockService
 from firecron.base.events import Events
 from firecron.ops.operator import Operator
 from firecron.page import access as iap
-from firecron.page.access import IapGate, OidcGate, choose_gate
-from firecron.page.desk import make_page
+from firecron.page.access import IapAuthenticator, OidcAuthenticator, choose_authenticator
 from firecron.page.messages import Access
+from firecron.page.site import make_page
 from firecron.triggers.access import OidcVerifier
 from firecron.triggers.verifier import Denial
-from firecron.web import AsgiApp, Headers, Request
+from firecron.web import AsgiApp, Headers, SiteRequest
 from rtdb_emulator.pytest_plugin import Rtdb
 
 AUDIENCE = "/projects/1234/locations/europe-west1/services/shop"
@@ -60,26 +60,26 @@ class Proxy:
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[tuple[Proxy, IapGate]]:
+def world() -> Iterator[tuple[Proxy, IapAuthenticator]]:
     with google() as (server, url):
-        yield Proxy(server), IapGate([AUDIENCE], keys_url=url)
+        yield Proxy(server), IapAuthenticator([AUDIENCE], keys_url=url)
 
 
-def check(gate: IapGate | OidcGate, **headers: str) -> Access | Denial:
+def check(authenticator: IapAuthenticator | OidcAuthenticator, **headers: str) -> Access | Denial:
     given = Headers((name.replace("_", "-"), value) for name, value in headers.items())
-    return gate.check(Request("GET", "/", given))
+    return authenticator.check(SiteRequest("GET", "/", given))
 
 
-def test_an_assertion_names_the_visitor(world: tuple[Proxy, IapGate]) -> None:
+def test_an_assertion_names_the_visitor(world: tuple[Proxy, IapAuthenticator]) -> None:
     """Whom IAP let pass may look and act, under the address that IAP says."""
-    proxy, gate = world
-    assert check(gate, x_goog_iap_jwt_assertion=proxy.assertion()) == Access(WHO, can_act=True)
+    proxy, authenticator = world
+    assert check(authenticator, x_goog_iap_jwt_assertion=proxy.assertion()) == Access(WHO, can_act=True)
 
 
-def test_without_an_address_the_subject_is_the_name(world: tuple[Proxy, IapGate]) -> None:
+def test_without_an_address_the_subject_is_the_name(world: tuple[Proxy, IapAuthenticator]) -> None:
     """An identity of another provider may have no address."""
-    proxy, gate = world
-    assert check(gate, x_goog_iap_jwt_assertion=proxy.assertion(email=None)) == Access(
+    proxy, authenticator = world
+    assert check(authenticator, x_goog_iap_jwt_assertion=proxy.assertion(email=None)) == Access(
         "accounts.google.com:1234", can_act=True
     )
 
@@ -93,11 +93,11 @@ def test_without_an_address_the_subject_is_the_name(world: tuple[Proxy, IapGate]
         {"x_goog_iap_jwt_assertion": " "},
     ],
 )
-def test_nothing_but_the_assertion_is_believed(world: tuple[Proxy, IapGate], headers: dict[str, str]) -> None:
+def test_nothing_but_the_assertion_is_believed(world: tuple[Proxy, IapAuthenticator], headers: dict[str, str]) -> None:
     """The proxy's other headers are plain text that anybody can send."""
-    proxy, gate = world
+    proxy, authenticator = world
     headers = {name: value.replace("assertion", proxy.assertion()) for name, value in headers.items()}
-    found = check(gate, **headers)
+    found = check(authenticator, **headers)
     assert isinstance(found, Denial)
     assert found.status == 403
 
@@ -120,17 +120,17 @@ def test_nothing_but_the_assertion_is_believed(world: tuple[Proxy, IapGate], hea
     ],
     ids=str,
 )
-def test_an_assertion_for_somebody_else_is_none(world: tuple[Proxy, IapGate], claims: dict[str, Any]) -> None:
+def test_an_assertion_for_somebody_else_is_none(world: tuple[Proxy, IapAuthenticator], claims: dict[str, Any]) -> None:
     """Another audience, another issuer, another time, or nobody's name: nobody is let in."""
-    proxy, gate = world
-    found = check(gate, x_goog_iap_jwt_assertion=proxy.assertion(**claims))
+    proxy, authenticator = world
+    found = check(authenticator, x_goog_iap_jwt_assertion=proxy.assertion(**claims))
     assert isinstance(found, Denial)
     assert found.status in (401, 403)
 
 
-def test_only_the_keys_of_iap_sign(world: tuple[Proxy, IapGate]) -> None:
+def test_only_the_keys_of_iap_sign(world: tuple[Proxy, IapAuthenticator]) -> None:
     """Another key, another algorithm, none, a broken token: all are 401, and nothing of them is repeated."""
-    proxy, gate = world
+    proxy, authenticator = world
     good = proxy.assertion()
     forged = [
         proxy.assertion(key=proxy.other_key),
@@ -144,7 +144,7 @@ def test_only_the_keys_of_iap_sign(world: tuple[Proxy, IapGate]) -> None:
         "x" * 10_000,
     ]
     for token in forged:
-        found = check(gate, x_goog_iap_jwt_assertion=token)
+        found = check(authenticator, x_goog_iap_jwt_assertion=token)
         assert isinstance(found, Denial)
         assert (found.status, token in found.message) == (401, False)
 
@@ -155,40 +155,41 @@ def test_only_iaps_algorithm_counts() -> None:
         rsa = server.certificates
         proxy = Proxy(server)
         server.certificates = json.dumps({**json.loads(server.certificates), "rsa": json.loads(rsa)["key-1"]}).encode()
-        gate = IapGate([AUDIENCE], keys_url=url)
-        assert isinstance(check(gate, x_goog_iap_jwt_assertion=proxy.assertion()), Access)
-        found = check(gate, x_goog_iap_jwt_assertion=proxy.assertion(key=server.key, alg="RS256", kid="rsa"))
+        authenticator = IapAuthenticator([AUDIENCE], keys_url=url)
+        assert isinstance(check(authenticator, x_goog_iap_jwt_assertion=proxy.assertion()), Access)
+        found = check(authenticator, x_goog_iap_jwt_assertion=proxy.assertion(key=server.key, alg="RS256", kid="rsa"))
         assert isinstance(found, Denial)
         assert found.status == 401
 
 
-def test_keys_are_fetched_once(world: tuple[Proxy, IapGate]) -> None:
+def test_keys_are_fetched_once(world: tuple[Proxy, IapAuthenticator]) -> None:
     """The keys are kept for as long as their server says."""
-    proxy, gate = world
-    check(gate, x_goog_iap_jwt_assertion=proxy.assertion())
+    proxy, authenticator = world
+    check(authenticator, x_goog_iap_jwt_assertion=proxy.assertion())
     served = proxy.google.served
     for _ in range(3):
-        check(gate, x_goog_iap_jwt_assertion=proxy.assertion())
+        check(authenticator, x_goog_iap_jwt_assertion=proxy.assertion())
     assert proxy.google.served == served
 
 
-def test_without_keys_nobody_can_tell(world: tuple[Proxy, IapGate]) -> None:
+def test_without_keys_nobody_can_tell(world: tuple[Proxy, IapAuthenticator]) -> None:
     """Where the keys can't be fetched, it is 503."""
     assertion = world[0].assertion()
     found = check(
-        IapGate([AUDIENCE], keys_url="http://127.0.0.1:9/keys", timeout=1.0), x_goog_iap_jwt_assertion=assertion
+        IapAuthenticator([AUDIENCE], keys_url="http://127.0.0.1:9/keys", timeout=1.0),
+        x_goog_iap_jwt_assertion=assertion,
     )
     assert isinstance(found, Denial)
     assert found.status == 503
 
 
-def test_a_page_behind_iap(rtdb: Rtdb, world: tuple[Proxy, IapGate]) -> None:
-    """The page asks for the assertion on every path, and who acts is in the trail."""
-    proxy, gate = world
+def test_a_page_behind_iap(rtdb: Rtdb, world: tuple[Proxy, IapAuthenticator]) -> None:
+    """The page asks for the assertion on every path, and who acts is in the audit log."""
+    proxy, authenticator = world
     rtdb.set("/cron-locks/digest", {"paused": True})
     locks = LockService()
-    desk, live = make_page(gate, locks.database, None)
-    app = AsgiApp(desk, 1, streams=live)
+    page_site, live = make_page(authenticator, locks.database, None)
+    app = AsgiApp(page_site, 1, streams=live)
     for path in ("/", "/page.js", "/api/jobs", "/health"):
         assert asgi_call(app, "GET", path).status == 403
     headers = {**OWN, "X-Goog-IAP-JWT-Assertion": proxy.assertion()}
@@ -200,8 +201,8 @@ def test_a_page_behind_iap(rtdb: Rtdb, world: tuple[Proxy, IapGate]) -> None:
 
 def test_iap_audience_makes_the_gate() -> None:
     """The option of `status_app` believes Google's own keys."""
-    gate = choose_gate(Events(), iap_audience=AUDIENCE)
-    assert isinstance(gate, IapGate)
+    authenticator = choose_authenticator(Events(), iap_audience=AUDIENCE)
+    assert isinstance(authenticator, IapAuthenticator)
     assert iap.IAP_KEYS == "https://www.gstatic.com/iap/verify/public_key"
 
 
@@ -211,11 +212,11 @@ def test_iap_audience_makes_the_gate() -> None:
 def test_an_oidc_token_names_the_visitor() -> None:
     """The account of a token is who looks and acts."""
     with google() as (server, url):
-        gate = OidcGate(OidcVerifier(["https://api.example.run.app"], [EMAIL], certs_url=url))
-        assert check(gate, authorization=f"Bearer {server.token()}") == Access(EMAIL, can_act=True)
-        found = check(gate, authorization=f"Bearer {server.token(email='else@example.com')}")
+        authenticator = OidcAuthenticator(OidcVerifier(["https://api.example.run.app"], [EMAIL], certs_url=url))
+        assert check(authenticator, authorization=f"Bearer {server.token()}") == Access(EMAIL, can_act=True)
+        found = check(authenticator, authorization=f"Bearer {server.token(email='else@example.com')}")
         assert isinstance(found, Denial)
-        assert (found.status, gate.challenge) == (403, "Bearer")
+        assert (found.status, authenticator.challenge) == (403, "Bearer")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.page.paging import attend, declare, until
 
 from firecron import LockService
 from firecron.base.instants import to_text
-from firecron.lock.waiting import SILENT, Follow, Heard, on_thread
+from firecron.lock.waiting import SILENT, Follow, Update, on_thread
 from firecron.ops.board import Board
 from firecron.page.live import MOST_VIEWERS, Live, Viewer
 from firecron.settings import load
@@ -39,17 +39,17 @@ class Told:
     def add(self, follow: Follow) -> None:
         self.follows.append(follow)
         self.opened += 1
-        follow.heard = Heard(self.opened, self._rtdb.get("/cron-locks"))
+        follow.update = Update(self.opened, self._rtdb.get("/cron-locks"))
 
     def discard(self, follow: Follow) -> None:
         self.follows.remove(follow)
-        follow.heard = None
+        follow.update = None
 
     def tell(self) -> None:
         """As the database does after a change."""
         for follow in self.follows:
-            assert follow.heard is not None
-            follow.heard = Heard(follow.heard.number + 1, self._rtdb.get("/cron-locks"))
+            assert follow.update is not None
+            follow.update = Update(follow.update.number + 1, self._rtdb.get("/cron-locks"))
             follow.wake()
 
 
@@ -76,7 +76,7 @@ class Watching:
 
     def look(self, seconds: float = 5) -> None:
         self.clock.advance(seconds)
-        self.live.look()
+        self.live.refresh()
 
 
 def parsed(message: bytes | None) -> tuple[str, Any] | None:
@@ -359,7 +359,7 @@ def test_one_page_of_a_program_ends_and_another_goes_on(rtdb: Rtdb) -> None:
         page.board.follow(wake)
     for wake in wakes:
         page.board.unfollow(wake)
-        assert page.board.heard is not None
+        assert page.board.update is not None
     assert len(page.streams.follows) == 1
 
 

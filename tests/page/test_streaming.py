@@ -154,7 +154,7 @@ def test_a_message_that_comes_with_the_end_delays_nothing(turns: int) -> None:
             if message.get("body"):
                 begun.set()
 
-        stream = streaming.Stream(send, [])
+        stream = streaming.EventStream(send, [])
         running = asyncio.ensure_future(stream.run(Viewer(stream.push), receive))
         await begun.wait()
         stream.push(b"a message")

@@ -78,7 +78,7 @@ def findings(runs: list[Ran], history: History, *, reruns: bool = False, every: 
 
 
 def tally(runs: list[Ran], history: History) -> Tally:
-    starts = Counter((ran.slot, ran.attempt) for ran in runs)
+    starts = Counter((ended.slot, ended.attempt) for ended in runs)
     outcomes: Counter[str] = Counter()
     for entry in history.values():
         outcomes[entry["outcome"]] += entry.get("count", 1)
@@ -87,8 +87,8 @@ def tally(runs: list[Ran], history: History) -> Tally:
 
 def _started_twice(runs: list[Ran], reruns: bool) -> Iterator[str]:
     attempts: dict[str, list[int]] = {}
-    for ran in runs:
-        attempts.setdefault(ran.slot, []).append(ran.attempt)
+    for ended in runs:
+        attempts.setdefault(ended.slot, []).append(ended.attempt)
     for slot, numbers in attempts.items():
         if len(numbers) > 1 and not reruns:
             yield f"{slot} was started {len(numbers)} times"
@@ -114,7 +114,7 @@ def _fences_that_fall(runs: list[Ran]) -> Iterator[str]:
 
 def _unrecorded(runs: list[Ran], history: History, every: int) -> Iterator[str]:
     """Each slot from the first to the last has one outcome, and nothing else has any."""
-    slots = sorted({*history, *(ran.slot for ran in runs)})
+    slots = sorted({*history, *(ended.slot for ended in runs)})
     if not slots:
         return
     covered: Counter[str] = Counter()
@@ -134,8 +134,8 @@ def _unrecorded(runs: list[Ran], history: History, every: int) -> Iterator[str]:
 
 def _misrecorded(runs: list[Ran], history: History) -> Iterator[str]:
     by_slot: dict[str, list[Ran]] = {}
-    for ran in runs:
-        by_slot.setdefault(ran.slot, []).append(ran)
+    for ended in runs:
+        by_slot.setdefault(ended.slot, []).append(ended)
     for slot, entry in sorted(history.items()):
         outcome, tried = entry["outcome"], by_slot.get(slot, [])
         if outcome in UNBEGUN and tried:
@@ -146,7 +146,7 @@ def _misrecorded(runs: list[Ran], history: History) -> Iterator[str]:
             yield f"{slot} is recorded as {outcome!r}"
         if not tried or outcome in UNBEGUN:
             continue
-        newest = max(tried, key=lambda ran: ran.fence)
+        newest = max(tried, key=lambda ended: ended.fence)
         if (entry.get("fence"), entry.get("attempt")) != (newest.fence, newest.attempt):
             yield (
                 f"the outcome of {slot} is that of fence {entry.get('fence')}, attempt {entry.get('attempt')}, "

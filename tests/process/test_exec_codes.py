@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from firecron.base.flag import Flag
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.cli.commands import app
-from firecron.cli.process import Command, Signals
+from firecron.cli.process import CommandLine, Signals
 from rtdb_emulator.pytest_plugin import Rtdb
 
 YEARLY = "0 0 1 1 *"
@@ -187,7 +187,7 @@ def test_a_rerun_that_can_not_be_started_is_told(rtdb: Rtdb, folder: Path, monke
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
 
-    class Mended(Command):
+    class Mended(CommandLine):
         """Can be started the second time."""
 
         def run(self, lost: Callable[[], Flag], facts: Mapping[str, object], cancelled: Flag | None = None) -> None:
@@ -224,7 +224,7 @@ def test_a_command_that_ends_well_after_the_loss_has_not_succeeded(
     is killed.
     """
 
-    class Patient(Command):
+    class Patient(CommandLine):
         """Gives a command as long as it likes to answer to SIGTERM."""
 
         def __init__(self, arguments: Sequence[str], signals: Signals, kill_after: float) -> None:

@@ -85,7 +85,7 @@ def test_i22_a_killed_run_of_a_busy_job_is_abandoned_or_run_again(ticks: Ticking
     runs = ticks.assert_kept("job", reruns=on_abandoned == "rerun")
     entry = ticks.history("job")[start["slot"]]
     assert (entry["outcome"], entry["attempt"]) == (("succeeded", 2) if on_abandoned == "rerun" else ("abandoned", 1))
-    assert [ran.slot for ran in runs].count(start["slot"]) == entry["attempt"]
+    assert [ended.slot for ended in runs].count(start["slot"]) == entry["attempt"]
     assert Counter(entry["outcome"] for entry in ticks.history("job").values())["skipped"] >= 1
 
 

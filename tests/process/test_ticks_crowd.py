@@ -73,4 +73,4 @@ def test_one_instance_alone_runs_every_tick(ticks: Ticking) -> None:
     only = ticks.instance(SHORT)
     ticks.wait_for(4, "end")
     stop(ticks, [only])
-    assert {ran.pid for ran in runs_of("short", ticks.lines())} == {only.pid}
+    assert {ended.pid for ended in runs_of("short", ticks.lines())} == {only.pid}

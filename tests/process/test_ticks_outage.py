@@ -55,7 +55,7 @@ def test_i31_an_outage_costs_ticks_and_nothing_else(tmp_path: Path, monkeypatch:
         # Each instance may still run the tick that it was trying for, so it depends on chance whether any tick is lost.
         assert len(ticks.assert_kept("short")) <= len(ticks.history("short"))
         runs = ticks.assert_kept("long")
-        assert not any(ran.lost for ran in runs)
+        assert not any(ended.lost for ended in runs)
         assert ticks.instances() == set()
 
 

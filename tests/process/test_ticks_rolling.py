@@ -63,7 +63,7 @@ def test_i34_a_rolling_restart_loses_no_tick_and_hands_its_work_on(ticks: Tickin
     runs = ticks.assert_kept("patient", reruns=True)
     assert all(line["how"] in ("done", "Stopping") for line in ticks.lines("end"))
     assert ticks.lines("end", run=first["run"])[0]["how"] == "Stopping"
-    assert [ran.attempt for ran in runs if ran.slot == first["slot"]] == [1, 2]
+    assert [ended.attempt for ended in runs if ended.slot == first["slot"]] == [1, 2]
     history = ticks.history("short")
     assert {entry["instanceId"] for entry in history.values()} == {"api-00001", "api-00002"}
     assert {slot: entry for slot, entry in history.items() if entry["outcome"] != "succeeded"} == {}

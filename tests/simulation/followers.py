@@ -21,10 +21,10 @@ from greenlet import getcurrent, greenlet
 from firecron.base.clocks import Deadline
 from firecron.base.tickets import Tickets, place_of_tick
 from firecron.errors import Unavailable
-from firecron.leaders.candidate import Candidate, Tenure
+from firecron.leaders.candidate import ActiveTerm, Candidate
 from firecron.leaders.leader import Election
 from firecron.lock.fields import LEADER
-from firecron.lock.waiting import Follow, Heard
+from firecron.lock.waiting import Follow, Update
 from firecron.locks import LockService
 from firecron.settings import load
 from firecron.store import Snapshot
@@ -185,7 +185,7 @@ class Ear:
     def _take(self, follow: Follow | None, node: object, sent: float) -> None:
         if follow is not None and follow is self.follow and self._one.is_alive and self.cut_at is None:
             self.line.alive_at = self._fleet.mono
-            follow.heard = Heard(next(self._numbers), node)
+            follow.update = Update(next(self._numbers), node)
             self.knows = sent
             self._one.look()
 
@@ -206,9 +206,9 @@ class Instance:
             self.locks.database,
             Election(NAME, TTL, 1_000),
         )
-        self.candidate.standing.ranks = self
+        self.candidate.turnout.tickets = self
         self.tickets = Tickets(HEARTBEAT)
-        self.tenure: Tenure | None = None
+        self.active: ActiveTerm | None = None
         self.due = inf
         self._beats_at = beats_at
         self._is_standing = self.is_renewing = False
@@ -228,7 +228,7 @@ class Instance:
     def look(self) -> None:
         """See when it has something to do next."""
         keeper = inf if self.is_renewing else self.locks.database.keeper.due
-        pause = None if self.tenure is not None or self._is_standing else self.candidate.pause()
+        pause = None if self.active is not None or self._is_standing else self.candidate.due_in()
         stands = inf if pause is None else self._fleet.mono + pause * 1000
         due = min(self._beats_at, stands, inf if keeper is None else keeper) if self.is_alive else inf
         if due != self.due:
@@ -245,12 +245,12 @@ class Instance:
         if now >= self._beats_at:
             self.tickets = self.tickets.take(next(self._fleet.tickets), now)
             self._beats_at += HEARTBEAT
-            self.locks.clock.note(self._fleet.timing.now(), now, now)
+            self.locks.clock.observe(self._fleet.timing.now(), now, now)
         keeper = self.locks.database.keeper
         if not self.is_renewing and keeper.due is not None and keeper.due <= now:
             self._fleet.begin(self._renew)
-        if self.tenure is None and not self._is_standing:
-            if self.candidate.pause() == 0:
+        if self.active is None and not self._is_standing:
+            if self.candidate.due_in() == 0:
                 self._fleet.begin(self._stand)
             else:
                 self.candidate.listen()
@@ -258,9 +258,9 @@ class Instance:
 
     def end(self) -> None:
         """The body ends, and its term is released."""
-        tenure, self.tenure = self.tenure, None
-        assert tenure is not None
-        self.candidate.end(tenure)
+        active, self.active = self.active, None
+        assert active is not None
+        self.candidate.end(active)
         self.look()
 
     def die(self) -> None:
@@ -282,11 +282,11 @@ class Instance:
         self._fleet.asks.append(ask)
         self._fleet.under_way[getcurrent()] = ask
         try:
-            self.tenure = self.candidate.stand()
+            self.active = self.candidate.stand()
         finally:
             self._is_standing = False
             del self._fleet.under_way[getcurrent()]
-        if self.tenure is None:
+        if self.active is None:
             self.candidate.listen()
         self.look()
 
@@ -320,7 +320,7 @@ class Fleet:
 
     @property
     def leader(self) -> Instance | None:
-        return next((one for one in self.alive if one.tenure is not None), None)
+        return next((one for one in self.alive if one.active is not None), None)
 
     @property
     def near(self) -> int:
@@ -408,7 +408,7 @@ class Fleet:
         assert isinstance(node, dict)
         if how == "stop":
             self.begin(leader.end)
-            while leader.tenure is not None or self.store.get(f"{PATH}/releasedAt") is None:
+            while leader.active is not None or self.store.get(f"{PATH}/releasedAt") is None:
                 self.step()
             free_at = self.mono
         else:

@@ -8,9 +8,9 @@ from tests.simulation.instance import Instance
 from tests.simulation.tasks import Task
 
 from firecron import Term
-from firecron.leaders.candidate import Candidate, Tenure
+from firecron.leaders.candidate import ActiveTerm, Candidate
 from firecron.leaders.leader import Election
-from firecron.leaders.loop import Terms
+from firecron.leaders.loop import LeaderLoop
 
 FEED = "price-feed"
 # Milliseconds between two looks at who believes to lead.
@@ -25,7 +25,7 @@ class Loop:
         self.had: list[Term] = []
         self.has_ended = False
         self.error: BaseException | None = None
-        self.terms: Terms = instance.locks.lead(FEED, **options)
+        self.terms: LeaderLoop = instance.locks.lead(FEED, **options)
         self._body = body or self.until_told
         Task(instance.world, self._lead).begin()
 
@@ -54,10 +54,12 @@ class Loop:
 class Stander:
     """A candidate of one instance with its loop, as a task of its world. `fences` are those of its terms.
 
-    `body` is called with each tenure, and goes on until its term is over or to end, unless the test gives another one.
+    `body` is called with each term, and goes on until its term is over or to end, unless the test gives another one.
     """
 
-    def __init__(self, instance: Instance, body: Callable[[Tenure], object] | None = None, ttl: int = 15_000) -> None:
+    def __init__(
+        self, instance: Instance, body: Callable[[ActiveTerm], object] | None = None, ttl: int = 15_000
+    ) -> None:
         self.instance = instance.live() if instance not in instance.world.machines else instance
         self.candidate: Candidate = Candidate(instance.locks.database, Election(FEED, ttl, 1_000))
         self.elected: list[float] = []
@@ -65,30 +67,30 @@ class Stander:
         self._body = body or self.until_told
         Task(instance.world, self._stand).begin()
 
-    def until_told(self, tenure: Tenure) -> None:
-        while not (tenure.term.lost or tenure.term.stopping):
+    def until_told(self, active: ActiveTerm) -> None:
+        while not (active.term.lost or active.term.stopping):
             self.instance.timing.sleep(0.1)
 
     def _wait(self, pause: float) -> None:
         """Wait as a leader's thread does. Who hears nothing looks seldom, because each look is a switch of tasks."""
-        if self.instance.locks.database.streams.can_tell:
+        if self.instance.locks.database.streams.can_watch:
             self.candidate.wait(pause)
         else:
             self.instance.timing.sleep(min(pause, 0.1))
 
     def _stand(self) -> None:
-        while (pause := self.candidate.pause()) is not None:
+        while (pause := self.candidate.due_in()) is not None:
             if pause:
                 self._wait(pause)
-            elif (tenure := self.candidate.stand()) is not None:
+            elif (active := self.candidate.stand()) is not None:
                 self.elected.append(self.instance.world.mono() / 1000)
-                self.fences.append(tenure.term.fence)
+                self.fences.append(active.term.fence)
                 error: Exception | None = None
                 try:
-                    self._body(tenure)
+                    self._body(active)
                 except Exception as raised:
                     error = raised
-                self.candidate.end(tenure, error)
+                self.candidate.end(active, error)
 
 
 class Believers:

@@ -255,9 +255,9 @@ def test_leaders_once_and_operators_under_the_rules(rtdb: Rtdb, make_service: Ma
         assert term.renew()
         operator.resume("lead")
         if end == "cancelled":
-            assert operator.cancel(operator.look("lead"), "go")
+            assert operator.cancel(operator.read("lead"), "go")
         if end == "unlocked":
-            assert operator.unlock(operator.look("lead"))
+            assert operator.unlock(operator.read("lead"))
         assert term.renew() is (end != "unlocked")
         assert bool(term.cancelled) is (end == "cancelled")
         term.release(outcome="succeeded")
@@ -277,7 +277,7 @@ def test_leaders_once_and_operators_under_the_rules(rtdb: Rtdb, make_service: Ma
     assert run.release(outcome="interrupted", tick=slots[0])
     clock.advance(61)
     run = taken(take("job", slot=slots[1]))
-    assert operator.cancel(operator.look("job"), "why")
+    assert operator.cancel(operator.read("job"), "why")
     assert run.renew()
     assert run.cancelled
     assert run.release(outcome="cancelled", finished=slots[1], tick=slots[1])

@@ -157,8 +157,8 @@ def test_a_credential_that_works_again(rtdb: Rtdb, timing: FakeTiming, error: ty
 
 def test_a_refresh_that_hangs_is_unavailable_in_time(rtdb: Rtdb, timing: FakeTiming) -> None:
     """While the token endpoint hangs an acquire is unavailable in time, and a token that comes late serves the next."""
-    gate = Gate()
-    credential = FakeCredential(gate)
+    authenticator = Gate()
+    credential = FakeCredential(authenticator)
     service = make_service(rtdb, timing, lambda: credential)
     started = timing.mono()
     answer = hasty(service, timing).acquire(NAME, 60)
@@ -167,7 +167,7 @@ def test_a_refresh_that_hangs_is_unavailable_in_time(rtdb: Rtdb, timing: FakeTim
     assert answer.reason == "unavailable"
     assert "token" in answer.message
     assert rtdb.count() == 0
-    gate.open.set()
+    authenticator.open.set()
     refreshed()
     assert isinstance(service.acquire(NAME, 60), Lease)
     assert credential.refreshes == 1
@@ -176,16 +176,16 @@ def test_a_refresh_that_hangs_is_unavailable_in_time(rtdb: Rtdb, timing: FakeTim
 
 def test_a_token_is_refreshed_behind_the_back_of_the_requests(rtdb: Rtdb, timing: FakeTiming) -> None:
     """A token near its end is used while a new one is fetched, and no request waits, though the fetching hangs."""
-    gate = Gate()
-    credential = FakeCredential(lambda: None, gate)
+    authenticator = Gate()
+    credential = FakeCredential(lambda: None, authenticator)
     service = make_service(rtdb, timing, lambda: credential)
     lease = service.acquire(NAME, LIFE)
     assert isinstance(lease, Lease)
     timing.advance(0.95 * LIFE)
     assert lease.renew()
-    assert gate.reached.wait(30)
+    assert authenticator.reached.wait(30)
     assert lease.renew()
-    gate.open.set()
+    authenticator.open.set()
     refreshed()
     assert lease.release()
     assert credential.refreshes == 2

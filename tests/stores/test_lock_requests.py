@@ -95,10 +95,10 @@ def test_a_fenced_lock_takes_two_after_anothers_release(requests: Callable[[], s
     """A service that knows an older record of a free lock acquires it in two requests."""
     one, other = new_service(), new_service()
     assert held(one, fenced=True).release()
-    other.clock.note(*ahead(other, 300))
+    other.clock.observe(*ahead(other, 300))
     assert held(other, fenced=True).release()
     requests()
-    one.clock.note(*ahead(one, 600))
+    one.clock.observe(*ahead(one, 600))
     held(one, fenced=True)
     assert requests() == "PUT PUT"
 

@@ -55,7 +55,7 @@ def test_a_stop_closes_what_nobody_uses(emulator: Emulator) -> None:
         with crons:
             emulator.set("rest", "/cron-locks/digest", None)
             assert crons.registry.trigger("digest").outcome == "succeeded"
-            crons.engine.declaring.wait(LONG)
+            crons.engine.publisher.wait(LONG)
             assert sockets(emulator) >= 1
         assert have_ended(others)
         assert sockets(emulator) == 0

@@ -56,17 +56,17 @@ def test_a_mount_is_taken_off_once(path: str, root: str, raw: str, below: str) -
 
 def test_the_event_loop_goes_on_while_jobs_run(rtdb: Rtdb) -> None:
     """While every worker runs a job, the loop is free, and all but runs is answered; more runs wait their turn."""
-    gate = Gate()
-    fleet = Fleet({"overlap": "allow"}, body=gate)
+    authenticator = Gate()
+    fleet = Fleet({"overlap": "allow"}, body=authenticator)
     one = fleet.instance(workers=1, max_concurrent=20)
 
     async def all_of_it() -> tuple[list[Reply], Reply, int]:
         # More than there are threads for anything.
         tasks = [asyncio.create_task(asgi_request(one.app, "POST", "/digest")) for _ in range(10)]
-        await asyncio.to_thread(gate.wait)
+        await asyncio.to_thread(authenticator.wait)
         overview = await asyncio.wait_for(asgi_request(one.app, "GET", "/"), 20)
         running = len(fleet.runs)
-        gate.open()
+        authenticator.open()
         return [await task for task in tasks], overview, running
 
     replies, overview, running = asyncio.run(all_of_it())
@@ -76,14 +76,14 @@ def test_the_event_loop_goes_on_while_jobs_run(rtdb: Rtdb) -> None:
 
 def test_a_run_goes_on_when_the_client_hangs_up(rtdb: Rtdb) -> None:
     """A request that is cancelled leaves its run alone: it ends under its lock, and is recorded."""
-    gate, done = Gate(), threading.Event()
-    fleet = Fleet(body=gate)
+    authenticator, done = Gate(), threading.Event()
+    fleet = Fleet(body=authenticator)
     one = fleet.instance()
     one.crons.events.subscribe(lambda event: done.set() if event.slug == "run.succeeded" else None)
 
     async def hang_up() -> None:
         task = asyncio.create_task(asgi_request(one.app, "POST", "/digest", [(HEADER, NINE)]))
-        await asyncio.to_thread(gate.wait)
+        await asyncio.to_thread(authenticator.wait)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -92,7 +92,7 @@ def test_a_run_goes_on_when_the_client_hangs_up(rtdb: Rtdb) -> None:
     lock = rtdb.get("/cron-locks/digest")
     assert isinstance(lock, dict)
     assert "releasedAt" not in lock
-    gate.open()
+    authenticator.open()
     assert done.wait(20)
     lock = rtdb.get("/cron-locks/digest")
     assert isinstance(lock, dict)

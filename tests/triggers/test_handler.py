@@ -20,9 +20,9 @@ from firecron.jobs.registry import Result
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 from firecron.testing.rehearsal import Inline
-from firecron.triggers.access import Access, CloudRunIam
+from firecron.triggers.access import CloudRunIam, TriggerAccess
 from firecron.triggers.handler import Handler
-from firecron.web import AsgiApp, Reply, Request, Work
+from firecron.web import AsgiApp, SiteReply, SiteRequest, Work
 
 
 class Bench:
@@ -35,15 +35,15 @@ class Bench:
         self.crons = FireCron(job, store=self.store, timing=timing, settings=load(), enabled=False, has_threads=False)
         self.heard: list[Event] = []
         everybody = CloudRunIam(self.crons.events, {})
-        access = Access(everybody, everybody)
+        access = TriggerAccess(everybody, everybody)
         self.handler = Handler(
             self.crons.registry, self.crons.database, self.crons.history, self.crons.health, access, list
         )
         self.crons.events.subscribe(self.heard.append)
 
-    def work(self) -> Callable[[], Reply]:
+    def work(self) -> Callable[[], SiteReply]:
         """What is left to do of a request for the job."""
-        received = self.handler.receive(Request("POST", "/digest"))
+        received = self.handler.receive(SiteRequest("POST", "/digest"))
         assert isinstance(received, Work)
         return lambda: received.do(None)
 
@@ -56,19 +56,19 @@ class Bench:
         self.crons.registry.trigger = fail  # type: ignore[method-assign]  # as nothing else here would fail
 
 
-def fields(found: Reply) -> dict[str, object]:
+def fields(found: SiteReply) -> dict[str, object]:
     body: dict[str, object] = json.loads(found.body)
     return body
 
 
-def said(found: Reply) -> tuple[int, object, object]:
+def said(found: SiteReply) -> tuple[int, object, object]:
     return found.status, fields(found)["result"], fields(found)["job"]
 
 
 def test_a_job_that_a_trigger_has_run_is_in_the_catalogue() -> None:
     """Nothing ticks here, so its entry says so; a run by hand declares nothing."""
     bench = Bench()
-    bench.crons.engine.declaring.crew = Inline()
+    bench.crons.engine.publisher.crew = Inline()
     bench.crons.registry.trigger("digest")
     assert bench.store.get("cron-jobs") is None
     assert bench.work()().status == 200
@@ -120,7 +120,7 @@ def test_ctrl_c_ends_the_program_and_a_jobs_own_does_not() -> None:
     bench.fail_with(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         bench.work()()
-    found: list[Reply] = []
+    found: list[SiteReply] = []
     thread = threading.Thread(target=lambda: found.append(bench.work()()))
     thread.start()
     thread.join(20)

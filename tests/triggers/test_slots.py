@@ -92,14 +92,14 @@ def test_a_node_that_is_spoilt_after_the_refusal_leaves_the_history(rtdb: Rtdb, 
 @pytest.mark.parametrize("is_here", [True, False], ids=["same instance", "another"])
 def test_a_retry_while_the_first_attempt_runs_is_told_so(rtdb: Rtdb, shell: Shell, is_here: bool) -> None:
     """The retry of a tick that still runs is 200, running; another tick of the job meanwhile is 200, held."""
-    gate = Gate()
-    fleet = Fleet(body=gate)
+    authenticator = Gate()
+    fleet = Fleet(body=authenticator)
     one = fleet.instance(shell)
     other = one if is_here else fleet.instance(shell)
     with aside(lambda: one.post(NINE)) as first:
-        gate.wait()
+        authenticator.wait()
         during = [other.post(NINE), other.post(TEN), other.post()]
-        gate.open()
+        authenticator.open()
     assert [reply.said for reply in during] == [(200, "running"), (200, "held"), (200, "held")]
     assert [reply.said for reply in first] == [(200, "succeeded")]
     assert fleet.slots() == [NINE]

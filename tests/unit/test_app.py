@@ -42,9 +42,9 @@ def new_crons(*providers: object, enabled: bool | None = True, **settings: objec
         enabled=enabled,
         has_threads=False,
     )
-    heard = Heard()
-    crons.events.subscribe(heard.append)
-    return crons, heard
+    update = Heard()
+    crons.events.subscribe(update.append)
+    return crons, update
 
 
 @distributed_cron(NAME, "* * * * *", lock_ttl=30)
@@ -70,10 +70,10 @@ def test_the_guard_decides_where_jobs_tick(
     if variable is not None:
         monkeypatch.setenv("RUNTIME_INSTANCE", variable)
     monkeypatch.setenv("K_SERVICE", service)
-    crons, heard = new_crons(job, enabled=None)
+    crons, update = new_crons(job, enabled=None)
     with crons:
         assert crons.registry.state(NAME) == state
-    disabled = [event for event in heard if event.slug == "crons.disabled"]
+    disabled = [event for event in update if event.slug == "crons.disabled"]
     assert [event.level for event in disabled] == ([] if level is None else [level])
     if disabled:
         assert "RUNTIME_INSTANCE" in disabled[0].message
@@ -89,9 +89,9 @@ def test_the_start_says_what_there_is() -> None:
     @distributed_cron("off", "0 * * * *", lock_ttl=30, disabled=True)
     def off() -> None: ...
 
-    crons, heard = new_crons(job, elsewhere, off)
+    crons, update = new_crons(job, elsewhere, off)
     with crons:
-        lines = heard.messages("job.registered")
+        lines = update.messages("job.registered")
     assert len(lines) == 2
     assert re.fullmatch(
         rf'Registered distributed cron "{NAME}" \[\* \* \* \* \*\] every minute, UTC; '
@@ -100,7 +100,7 @@ def test_the_start_says_what_there_is() -> None:
     )
     assert "[0 * * * *] every hour, UTC; next" in lines[1]
     assert "'worker'" in lines[1]
-    assert heard.slugs()[-1] == "crons.stopped"
+    assert update.slugs()[-1] == "crons.stopped"
 
 
 @pytest.mark.parametrize("enabled", [True, None])
@@ -110,58 +110,58 @@ def test_a_command_does_not_tick_though_the_guard_is_open(
     """In a command of Flask jobs don't tick, whoever opened the guard; a program that did is told what that means."""
     monkeypatch.setattr("sys.argv", ["flask", "shell"])
     monkeypatch.setenv("RUNTIME_INSTANCE", "production")
-    crons, heard = new_crons(job, enabled=enabled)
+    crons, update = new_crons(job, enabled=enabled)
     with crons:
         assert crons.registry.state(NAME) == "idle"
-    (message,) = heard.messages("crons.not_started")
+    (message,) = update.messages("crons.not_started")
     assert "the Flask command 'shell'" in message
     assert ("enabled=True overrides the production guard, but not this check" in message) is bool(enabled)
 
 
 def test_a_start_that_was_kept_from_ticking_can_be_made_again() -> None:
     """Another call ticks once the reason of the first is gone; before and after that, a call says nothing."""
-    crons, heard = new_crons(job)
+    crons, update = new_crons(job)
     with in_command("run"):
         crons.start().start()
-    assert heard.slugs() == ["crons.not_started"]
+    assert update.slugs() == ["crons.not_started"]
     with crons:
-        said = heard.slugs()
+        said = update.slugs()
         with in_command("run"):
             crons.start()
         crons.start()
         assert crons.registry.state(NAME) == "ticking"
-    assert heard.slugs() == [*said, "crons.stopped"]
+    assert update.slugs() == [*said, "crons.stopped"]
     assert said.count("crons.started") == 1
 
 
 def test_where_the_guard_is_closed_the_program_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     """A start that the guard stops says so and warns of what is odd, in a command of Flask as anywhere."""
     monkeypatch.setattr("sys.argv", ["flask", "shell"])
-    crons, heard = new_crons(enabled=False)
+    crons, update = new_crons(enabled=False)
     with crons:
-        assert heard.slugs()[:2] == ["crons.disabled", "crons.no_jobs"]
+        assert update.slugs()[:2] == ["crons.disabled", "crons.no_jobs"]
 
 
 def test_only_the_first_start_and_the_first_stop_change_anything() -> None:
     """Each `start` returns the same FireCron; a second one, and a stop of what doesn't tick, say nothing."""
-    crons, heard = new_crons(job)
+    crons, update = new_crons(job)
     crons.stop()
-    assert heard.slugs() == []
+    assert update.slugs() == []
     assert crons.start() is crons
-    said = heard.slugs()
+    said = update.slugs()
     assert crons.start() is crons
-    assert heard.slugs() == said
+    assert update.slugs() == said
     crons.stop()
     crons.stop()
-    assert heard.slugs()[len(said) :] == ["crons.stopped"]
+    assert update.slugs()[len(said) :] == ["crons.stopped"]
 
 
 def test_a_stop_in_the_middle_of_a_start_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """What stops on the starting thread, before anything ticks, is not overtaken by the rest of the start."""
-    crons, heard = new_crons(job)
+    crons, update = new_crons(job)
     monkeypatch.setattr(crons, "check_jobs", crons.stop)
     assert crons.start() is crons
-    assert (crons.registry.state(NAME), heard.slugs()) == ("idle", [])
+    assert (crons.registry.state(NAME), update.slugs()) == ("idle", [])
 
 
 @pytest.mark.parametrize(
@@ -172,12 +172,12 @@ def test_a_forked_child_is_told_that_it_does_not_tick(
 ) -> None:
     """It is a WARNING where the child may be a server's worker, else an INFO; and only if its parent ticked."""
     monkeypatch.setattr("sys.argv", [program])
-    crons, heard = new_crons(job)
+    crons, update = new_crons(job)
     crons.after_fork()
-    assert heard == []
+    assert update == []
     crons.start()
     crons.after_fork()
-    assert [(event.slug, event.level) for event in heard[-1:]] == [("crons.forked", level)]
+    assert [(event.slug, event.level) for event in update[-1:]] == [("crons.forked", level)]
 
 
 def test_a_job_that_can_not_work_refuses_the_start() -> None:
@@ -234,7 +234,7 @@ def test_rounds_survive_a_node_that_nobody_understands() -> None:
 
 def test_a_lifespan_gives_its_loop_to_the_jobs() -> None:
     """Within a lifespan async jobs run on the application's loop, inside of one's own lifespan, whose state goes on."""
-    crons, heard = new_crons()
+    crons, update = new_crons()
     order: list[str] = []
     loops: list[object] = []
 
@@ -248,7 +248,7 @@ def test_a_lifespan_gives_its_loop_to_the_jobs() -> None:
     async def mine(app: object) -> AsyncIterator[dict[str, int]]:
         order.append("mine begins")
         yield {"state": 1}
-        order.append("stopped" if "crons.stopped" in heard.slugs() else "still ticking")
+        order.append("stopped" if "crons.stopped" in update.slugs() else "still ticking")
 
     async def main() -> None:
         async with crons.lifespan_with(mine)(None) as state:
@@ -367,8 +367,8 @@ def test_the_guard_can_look_at_another_variable(monkeypatch: pytest.MonkeyPatch)
     crons, _ = new_crons(job, enabled=None, runtime_variable="STAGE", runtime_value="live")
     with crons:
         assert crons.registry.state(NAME) == "ticking"
-    crons, heard = new_crons(job, enabled=None, runtime_variable="STAGE", runtime_value="prod")
+    crons, update = new_crons(job, enabled=None, runtime_variable="STAGE", runtime_value="prod")
     with crons:
         assert crons.registry.state(NAME) == "idle"
-    [message] = heard.messages("crons.disabled")
+    [message] = update.messages("crons.disabled")
     assert "STAGE is 'live', and jobs tick only where it is 'prod'" in message

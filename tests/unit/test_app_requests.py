@@ -38,7 +38,7 @@ class Instance:
         settings = load(request_timeout=20, acquire_timeout=20, release_timeout=20)
         self.crons = FireCron(job, settings=settings, enabled=True, has_threads=False, crew=Inline(), chance=Chance())
         mono = int(SystemTiming().mono())
-        self.crons.locks.clock.note(NOW_AT_ZERO + mono, mono, mono)
+        self.crons.locks.clock.observe(NOW_AT_ZERO + mono, mono, mono)
 
     def turn(self, due: str | None) -> list[Result]:
         turn = self.crons.engine.runner.turn(self.crons.registry.get(NAME), WantedClaim(due, "schedule"))

@@ -331,12 +331,12 @@ def test_a_leader_is_a_gauge(world: World, one: Instance, meters: Meters) -> Non
     """It is 1 while this instance leads, and 0 after that; an election counts as an acquisition."""
     stop = instrument(one.crons, meters.provider)
     candidate = Candidate(one.live().locks.database, Election("price-feed", 15_000, 1_000))
-    tenure = candidate.stand()
-    assert tenure is not None
+    active = candidate.stand()
+    assert active is not None
     found = meters.read()
     assert found["firecron.leader {leader}"] == [({"job": "price-feed"}, 1)]
     assert found["firecron.lock.acquisitions {acquisition}"] == [({"lock": "price-feed", "outcome": "acquired"}, 1)]
-    candidate.end(tenure)
+    candidate.end(active)
     assert meters.read()["firecron.leader {leader}"] == [({"job": "price-feed"}, 0)]
     stop()
     assert "firecron.leader {leader}" not in meters.read()

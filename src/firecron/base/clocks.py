@@ -150,7 +150,7 @@ def heeding(pause: float, error: Exception | None, affordable: float = LONGEST_H
     return float(max(pause, min(asked or 0.0, affordable)))
 
 
-def pause_within(left: float, error: StoreError, tries: int, chance: float) -> float:
+def back_off_within(left: float, error: StoreError, tries: int, chance: float) -> float:
     """Return the seconds to wait after the `tries`-th failure, if `left` seconds are left for what has failed.
 
     They are as many as the server has asked for, within a third of what is left: it is tried again all the same.
@@ -247,7 +247,7 @@ class ServerClock:
         finally:
             self._syncing.release()
 
-    def note(self, server: int, sent: float, received: float) -> None:
+    def observe(self, server: int, sent: float, received: float) -> None:
         """Use the timestamp of another write as a sample, if it gives a better estimate than the present one."""
         found = self._from_sample(server, sent, received)
         current = self.estimate

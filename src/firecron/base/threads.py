@@ -30,7 +30,7 @@ logger = logging.getLogger("firecron")
 T = TypeVar("T")
 
 
-class Outstanding:
+class OpenWork:
     """The marks of the work that is under way. `changed` is notified whenever work ends.
 
     No wait goes on after `latest`, on the monotonic clock.

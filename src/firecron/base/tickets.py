@@ -102,7 +102,7 @@ class Tickets:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTick:
+class TickWave:
     """A tick that an instance has not asked for: when it came, its distance, and the size of the group at that time."""
 
     came: float

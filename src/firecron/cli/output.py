@@ -129,7 +129,7 @@ def answering(*, as_json: bool = False) -> Iterator[Output]:
 Logged: TypeAlias = tuple[str, Scalar | None]
 
 
-def tell_events(events: Events, output: Output, unless: Set[str]) -> Set[Logged]:
+def print_events(events: Events, output: Output, unless: Set[str]) -> Set[Logged]:
     """Print each event of level WARNING or above on standard error, and return the set of events that the log prints.
 
     `unless` has the slugs that the command reports in other words. They are printed only for a rerun of an earlier

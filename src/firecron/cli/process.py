@@ -59,7 +59,7 @@ from firecron.base.instants import to_datetime, to_text
 from firecron.cron.schedule import meant_tick
 from firecron.errors import Cancelled, CommandFailed, Denied, LeaseLost, NotStarted, Stopping, Unavailable
 from firecron.jobs.run import Run
-from firecron.lock.blocks import Waiting, try_once
+from firecron.lock.blocks import Tries, try_once
 from firecron.lock.refusal import Refusal, not_known
 from firecron.settings import FACTS
 
@@ -89,7 +89,7 @@ class Signals:
     """The signals that ask a command to end: each is noted when it arrives, and passed on once.
 
         with Signals() as signals:
-            if signals.pause(5):                   # false as soon as a signal has arrived
+            if signals.wait(5):                   # false as soon as a signal has arrived
                 with signals.going_to(group.send):
                     ...
 
@@ -120,7 +120,7 @@ class Signals:
         self._wakes_before = signal.set_wakeup_fd(self._writes.fileno(), warn_on_full_buffer=False)
         for number in FORWARDED:
             if signal.getsignal(number) is not signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._note)
+                self._before[number] = signal.signal(number, self._receive)
         for number in STOPS:
             self._before[number] = signal.signal(number, signal.SIG_IGN)
         return self
@@ -136,7 +136,7 @@ class Signals:
             self._reads.close()
             self._writes.close()
 
-    def pause(self, seconds: float | None = None) -> bool:
+    def wait(self, seconds: float | None = None) -> bool:
         """Wait until a signal arrives, `wake` is called or the time is over; return whether no signal has arrived.
 
         `seconds` is the longest wait. None waits without limit.
@@ -161,7 +161,7 @@ class Signals:
         finally:
             self._send = None
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _receive(self, number: int, frame: FrameType | None) -> None:
         if self.received is None:
             self.received = number
             self.wake()
@@ -320,7 +320,7 @@ def _not_started(name: str, error: OSError) -> NotStarted:
 LOOK = 1.0
 
 
-class Command:
+class CommandLine:
     """A command line.
 
     `code` is its exit code: 128 plus the signal's number if a signal killed it, 126 or 127 if it could not be started,
@@ -357,7 +357,7 @@ class Command:
         command, or Stopping if a signal did. The caller checks whether the lease was lost meanwhile.
         """
         told = Flag() if cancelled is None else cancelled
-        if not self.signals.pause(0):
+        if not self.signals.wait(0):
             raise Stopping
         self.code = None
         given = {f"FIRECRON_{name.upper()}": str(value) for name, value in facts.items() if value is not None}
@@ -423,15 +423,15 @@ def under_lock(
     database: Database,
     name: str,
     ttl: Duration,
-    command: Command,
+    command: CommandLine,
     *,
     wait: float = 0.0,
     hold_at_least: Duration = 0,
 ) -> Refusal | None:
     """Run the command under a plain lock; return None, or the refusal if the lock was not acquired.
 
-    `wait` is how many seconds to keep trying. Raises the errors of `Command.run`, LeaseLost if the command succeeded
-    but lost its lock, and Stopping if a signal arrived first.
+    `wait` is how many seconds to keep trying. Raises the errors of `CommandLine.run`, LeaseLost if the command
+    succeeded but lost its lock, and Stopping if a signal arrived first.
     """
     bid = database.bid(name, ttl, hold_at_least=hold_at_least, renews=True)
     lease = _patiently(lambda: try_once(database, bid), database, name, command.signals, wait)
@@ -448,7 +448,7 @@ def under_lock(
 
 
 def under_tick(
-    crons: FireCron, name: str, command: Command, *, grace: float | None = None, wait: float = 0.0
+    crons: FireCron, name: str, command: CommandLine, *, grace: float | None = None, wait: float = 0.0
 ) -> Result | Refusal:
     """Run the command, as the job of that name, for the tick that it is meant for (see `meant_tick`).
 
@@ -463,7 +463,7 @@ def under_tick(
     job = crons.registry.get(name)
     crons.registry.served(job)  # beside the claim, so that it delays nothing
     tick, early = meant_tick(job.options.schedule, to_datetime(moment.server), grace)
-    if not signals.pause(early):
+    if not signals.wait(early):
         raise Stopping
     return _patiently(lambda: _triggered(crons, name, tick), database, name, signals, wait)
 
@@ -483,22 +483,22 @@ def _time(database: Database, name: str) -> Moment | Refusal:
 
 
 def _patiently(
-    attempt: Callable[[], T | Refusal], database: Database, name: str, signals: Signals, wait: float
+    one_try: Callable[[], T | Refusal], database: Database, name: str, signals: Signals, wait: float
 ) -> T | Refusal:
     """Call `attempt` until a later try can't end otherwise, or until `wait` seconds are over; return its last answer.
 
     Once it was refused because the lock is held, changes of the lock's node end the pauses. Raises Stopping if a signal
     arrives first.
     """
-    if not signals.pause(0):
+    if not signals.wait(0):
         raise Stopping
-    with closing(Waiting(database, name, wait, signals.wake)) as waiting:
-        waiting.start(0)
-        answer = attempt()
-        while waiting.goes_on(answer):
-            while (seconds := waiting.seconds()) > 0:
-                if not signals.pause(seconds):
+    with closing(Tries(database, name, wait, signals.wake)) as tries:
+        tries.start(0)
+        answer = one_try()
+        while tries.goes_on(answer):
+            while (seconds := tries.seconds()) > 0:
+                if not signals.wait(seconds):
                     raise Stopping
-            waiting.start(0)
-            answer = attempt()
+            tries.start(0)
+            answer = one_try()
     return answer

@@ -35,7 +35,7 @@ class View(Protocol[T]):
     def is_newest_last(self) -> bool:
         """Whether the newest lines are at the end. If the text is too long for the terminal, they are kept."""
 
-    def look(self) -> T: ...
+    def read(self) -> T: ...
 
     def show(self, seen: T) -> Text: ...
 
@@ -60,9 +60,9 @@ def give(
     """Show the view until Ctrl-C when watching, else once, unless `check` raises."""
     if watching:
         with changes.followed():
-            watch(output, view, interval, changes, changes.are_told)
+            watch(output, view, interval, changes, changes.are_watched)
         return
-    seen = view.look()
+    seen = view.read()
     check(seen)
     output.give(view.value(seen), view.show(seen))
 
@@ -76,19 +76,19 @@ def watch(
     output: Output,
     view: View[T],
     interval: float,
-    pause: Callable[[float], None] = time.sleep,
-    is_told: Callable[[], bool] = lambda: False,
+    wait: Callable[[float], None] = time.sleep,
+    is_watched: Callable[[], bool] = lambda: False,
 ) -> None:
     """Show the view until Ctrl-C. Raises StoreError if the first look fails.
 
-    `pause` returns after the interval, or at a change. `is_told` returns whether changes are reported now.
+    `wait` returns after the interval, or at a change. `is_watched` returns whether changes are reported now.
     """
     last: T | None = None
     failures = 0
     with suppress(KeyboardInterrupt), _ended_by_sigterm(), _screen(output) as screen:
         while True:
             try:
-                found = view.look()
+                found = view.read()
             except StoreError as error:
                 if last is None:
                     raise
@@ -99,19 +99,19 @@ def watch(
                     _draw(screen, Text(trouble, "bold red"), view.show(last), view.is_newest_last)
                 elif failures == 1:
                     output.fail(str(error), code_of(error))
-                pause(delay)
+                wait(delay)
                 continue
             if screen is not None:
-                often = "at each change" if is_told() else f"every {interval:g} s"
+                often = "at each change" if is_watched() else f"every {interval:g} s"
                 head = Text(f"{often}; press Ctrl-C to end", "dim")
                 _draw(screen, head, view.show(found), view.is_newest_last)
             elif last is None or failures or view.essence(found) != view.essence(last):
-                _tell_change(output, view, last, found, was_away=failures > 0)
+                _print_change(output, view, last, found, was_away=failures > 0)
             last, failures = found, 0
-            pause(interval)
+            wait(interval)
 
 
-def _tell_change(output: Output, view: View[T], last: T | None, found: T, *, was_away: bool) -> None:
+def _print_change(output: Output, view: View[T], last: T | None, found: T, *, was_away: bool) -> None:
     if was_away and not output.as_json:
         output.say("RTDB can be reached again")
     if output.as_json:
@@ -168,9 +168,9 @@ class Changes:
         self._follows = [Follow(path, self._wake) for path in paths]
         self._seen: list[object] = []
 
-    def are_told(self) -> bool:
+    def are_watched(self) -> bool:
         """Whether the database reports all of them now."""
-        return all(follow.heard is not None for follow in self._follows)
+        return all(follow.update is not None for follow in self._follows)
 
     @contextmanager
     def followed(self) -> Iterator[Changes]:
@@ -184,7 +184,7 @@ class Changes:
 
     def __call__(self, seconds: float) -> None:
         """Wait for the next change, or for `seconds` if changes are not reported."""
-        if not self._database.streams.can_tell:
+        if not self._database.streams.can_watch:
             time.sleep(seconds)
             return
         started = time.monotonic()
@@ -196,10 +196,10 @@ class Changes:
     def _left(self, seconds: float) -> float:
         if self._heard() != self._seen:
             return min(_LEAST, seconds)
-        return max(_MOST, seconds) if self.are_told() else seconds
+        return max(_MOST, seconds) if self.are_watched() else seconds
 
     def _heard(self) -> list[object]:
-        return [follow.heard and follow.heard.number for follow in self._follows]
+        return [follow.update and follow.update.number for follow in self._follows]
 
     def _wake(self) -> None:
         with self._changed:

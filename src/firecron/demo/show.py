@@ -38,7 +38,7 @@ Lines: TypeAlias = queue.Queue[tuple[str, dict[str, object]]]
 
 
 @dataclass
-class Tick:
+class ShownTick:
     """What is known about one slot."""
 
     slot: str
@@ -49,7 +49,7 @@ class Tick:
 
 
 @dataclass(frozen=True)
-class Count:
+class ShownCount:
     """The count of what the database holds at the end.
 
     `takeover` is the time in seconds from the kill until another instance took the run over.
@@ -123,7 +123,7 @@ class Show:
     def __init__(self, console: Console, ticks: int) -> None:
         self._console = console
         self._wanted = ticks
-        self._ticks: dict[str, Tick] = {}
+        self._ticks: dict[str, ShownTick] = {}
         self._alive = set(INSTANCES)
         self.taken_over_after: float | None = None
         self._killed_at = 0.0
@@ -146,7 +146,7 @@ class Show:
         slot = event.get("slot")
         if not isinstance(slot, str) or event.get("name") != JOB:
             return
-        tick = self._ticks.setdefault(slot, Tick(slot))
+        tick = self._ticks.setdefault(slot, ShownTick(slot))
         match event["slug"]:
             case "run.started":
                 tick.winner, tick.attempt = name, int(str(event["attempt"]))
@@ -160,7 +160,7 @@ class Show:
                 tick.is_over = True
                 self._print(tick)
 
-    def _print(self, tick: Tick) -> None:
+    def _print(self, tick: ShownTick) -> None:
         cells = []
         for name in INSTANCES:
             if name == tick.winner:
@@ -178,7 +178,7 @@ class Show:
         self._console.print(f"  {_clock(slot)}   [bold red]✗ {name} is killed during its run[/]")
 
 
-def summarise(console: Console, emulator: Emulator, show: Show) -> Count:
+def summarise(console: Console, emulator: Emulator, show: Show) -> ShownCount:
     """Print the table, and return the count, from what the database holds."""
     path = Paths().runs_of(JOB)
     history = emulator.get(NAMESPACE, f"/{path}")
@@ -187,7 +187,7 @@ def summarise(console: Console, emulator: Emulator, show: Show) -> Count:
     written = [len(found) for found in digests.values()] if isinstance(digests, dict) else []
     outcomes = Counter(entry.outcome for entry in entries)
     slots = _slots(sorted(entry.slot for entry in entries if entry.slot is not None))
-    count = Count(
+    count = ShownCount(
         slots, sum(written), sum(number - 1 for number in written), slots - len(written), show.taken_over_after
     )
     table = Table(title="read from the database", title_style="dim", show_edge=False, pad_edge=False)

@@ -53,7 +53,7 @@ _WHEN = ("since", "declaredAt")
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class CatalogueEntry:
     """A job as a program declared it. Durations are milliseconds here, as in `JobOptions`.
 
     `since` is when this schedule was first declared, `declared_at` when this entry was written; None before the write.
@@ -107,9 +107,9 @@ class Declared:
         }
 
 
-def declared(options: JobOptions, *, where: str, ticks: bool, service: str, revision: str | None) -> Declared:
+def declared(options: JobOptions, *, where: str, ticks: bool, service: str, revision: str | None) -> CatalogueEntry:
     """Return what a program declares of its job. `service` is what the program runs in, `local` outside Cloud Run."""
-    return Declared(
+    return CatalogueEntry(
         name=options.name,
         schedule=options.schedule,
         grace=options.grace,
@@ -127,12 +127,12 @@ def declared(options: JobOptions, *, where: str, ticks: bool, service: str, revi
     )
 
 
-def probe(name: str) -> Declared:
+def probe(name: str) -> CatalogueEntry:
     """Return a disabled entry that belongs to no program. It is written to find out whether entries can be written."""
-    return Declared(name, Schedule("0 0 * * *"), disabled=True, where="firecron doctor", ticks=False, service="")
+    return CatalogueEntry(name, Schedule("0 0 * * *"), disabled=True, where="firecron doctor", ticks=False, service="")
 
 
-def changed(mine: Declared, stored: object) -> dict[str, object] | None:
+def changed(mine: CatalogueEntry, stored: object) -> dict[str, object] | None:
     """Return the node to write in place of the `stored` one; None if that says the same already.
 
     `since` stays while the schedule stays the same, and begins anew if nobody was to run the job until now: its ticks
@@ -165,7 +165,7 @@ def _are_in(stored: Mapping[object, object], fields: Mapping[str, object]) -> bo
     return all(stored.get(name) == value for name, value in fields.items())
 
 
-def read_declared(name: str, node: object) -> Declared | None:
+def read_declared(name: str, node: object) -> CatalogueEntry | None:
     """Return what an entry says; None if it can't be read. A field that is missing or odd has its default."""
     if not isinstance(node, Mapping):
         return None
@@ -174,7 +174,7 @@ def read_declared(name: str, node: object) -> Declared | None:
     except ValueError:
         return None
     service = _text(node.get("service"))
-    return Declared(
+    return CatalogueEntry(
         name=name,
         schedule=schedule,
         grace=_duration(node.get("grace")) or DEFAULT_GRACE * 1000,
@@ -277,7 +277,7 @@ def live_groups_of(job: str, groups: Iterable[Group], now: int) -> tuple[Group, 
     return tuple(group for group in groups if group.is_live(now) and group.may_run(job))
 
 
-def retired(declared: Declared, groups: Iterable[Group], now: int) -> bool:
+def retired(declared: CatalogueEntry, groups: Iterable[Group], now: int) -> bool:
     """Return whether the job was taken out on purpose: its service lives without it, and is younger than its entry.
 
     A job that only triggers run is in no group, and neither is a disabled one: of them this can't be said.
@@ -296,7 +296,7 @@ def retired(declared: Declared, groups: Iterable[Group], now: int) -> bool:
     )
 
 
-def dissenting(declared: Declared, groups: Iterable[Group], now: int) -> tuple[Group, ...]:
+def dissenting(declared: CatalogueEntry, groups: Iterable[Group], now: int) -> tuple[Group, ...]:
     """Return the live groups that run the job by another schedule than declared, or although it is declared disabled.
 
     A group counts if it was seen after the entry was written. Before that, its instances may have become those that

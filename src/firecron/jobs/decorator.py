@@ -222,19 +222,19 @@ def distributed_cron(
 # --- what a function is declared as
 
 
-class Declared(Protocol):
+class Declaration(Protocol):
     """What a function is declared as: a job, or a leader."""
 
     @property
     def name(self) -> str: ...
 
 
-def declarations_of(thing: object) -> tuple[Declared, ...]:
+def declarations_of(thing: object) -> tuple[Declaration, ...]:
     """Return what a function was declared as, innermost decorator first; empty for anything that is not declared.
 
     No property, `__getattr__` or proxy of the thing is evaluated.
     """
-    found: tuple[Declared, ...] = inspect.getattr_static(function_of(thing), ATTRIBUTE, ())
+    found: tuple[Declaration, ...] = inspect.getattr_static(function_of(thing), ATTRIBUTE, ())
     return found
 
 
@@ -243,7 +243,7 @@ def declared(thing: object) -> tuple[JobOptions, ...]:
     return tuple(options for options in declarations_of(thing) if isinstance(options, JobOptions))
 
 
-def mark(thing: object, options: Declared, decorator: str) -> None:
+def mark(thing: object, options: Declaration, decorator: str) -> None:
     """Declare a function: set its options as its attribute. `decorator` is the decorator's name, for errors."""
     function = function_of(thing)
     if isinstance(thing, MethodType):
@@ -267,10 +267,10 @@ def mark(thing: object, options: Declared, decorator: str) -> None:
     except (AttributeError, TypeError):
         why = "which takes no attributes: decorate a function that calls it"
         raise _refusal(decorator, thing, options, why) from None
-    note(function, options.name)
+    remember(function, options.name)
 
 
-def _refusal(decorator: str, thing: object, options: Declared, why: str) -> ConfigurationError:
+def _refusal(decorator: str, thing: object, options: Declaration, why: str) -> ConfigurationError:
     return ConfigurationError(f"{decorator}({options.name!r}, …) can't be used on {thing!r}, {why}")
 
 
@@ -300,7 +300,7 @@ class Unclaimed(NamedTuple):
     where: str
 
 
-def note(function: object, name: str) -> None:
+def remember(function: object, name: str) -> None:
     """Remember that the function was declared as the job of this name."""
     key = _key(function, name)
 

@@ -268,9 +268,9 @@ class Registry:
 
     def around(self) -> Sequence[Around]:
         """Return what is around each run now, the outermost first."""
-        return (*self._outer, *self.surroundings(), *self._given)
+        return (*self._outer, *self.contexts(), *self._given)
 
-    def surroundings(self) -> Sequence[Callable[[object], AbstractContextManager[object]]]:
+    def contexts(self) -> Sequence[Callable[[object], AbstractContextManager[object]]]:
         """Return what is around the functions of leaders, too: the application's context, as it is set now."""
         return (lambda _: self.context(),)
 

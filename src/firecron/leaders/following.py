@@ -1,7 +1,7 @@
 """Following: when a candidate that was refused asks again, and which part of the node it follows meanwhile. Decisions.
 
     Following    when to ask next, by what is heard now
-    Standing     how early an instance asks, among those who follow a leader
+    Turnout      how early an instance asks, among those who follow a leader
 
 A renewal changes the node every third of the ttl, and each change goes to all who follow the node. So of a large group
 only a dozen follow the whole node: they see the expiry move, and ask just after it, in waves. The others follow its
@@ -45,7 +45,7 @@ from firecron.base.instants import exact_milliseconds
 from firecron.base.tickets import wave_of
 from firecron.lock.fields import pause_in
 from firecron.lock.refusal import Refusal
-from firecron.lock.waiting import Heard, Hearing
+from firecron.lock.waiting import RetryPolicy, Update
 
 # Seconds between two asks at the most, and at the least, and at the most for those who are far.
 LONGEST, SHORTEST, FAR = 5.0, 0.05, 30.0
@@ -53,17 +53,17 @@ LONGEST, SHORTEST, FAR = 5.0, 0.05, 30.0
 _HANDICAP = 8_000.0
 # In milliseconds: a lock that is held for as long as this is not free soon.
 _AGES = 1_000_000_000
-# Seconds after which a follower looks at its standing again.
+# Seconds after which a follower looks at its turnout again.
 LOOK = 5.0
 
 
 class Following:
     """The state of one follower. Times are milliseconds on the monotonic clock; `chance` (0 to 1) is random."""
 
-    def __init__(self, margin: int, standing: Standing, chance: Callable[[], float]) -> None:
-        self._standing = standing
+    def __init__(self, margin: int, turnout: Turnout, chance: Callable[[], float]) -> None:
+        self._turnout = turnout
         self._chance = chance
-        self._hearing = Hearing(margin, chance)
+        self._policy = RetryPolicy(margin, chance)
         self._refusal: Refusal | None = None
         self._asked = 0.0
         self._turned = 0.0
@@ -76,34 +76,34 @@ class Following:
 
         `moment` is RTDB's time, if it is known.
         """
-        return self._near(moment) is not None or (self._refusal is not None and self._refusal.reason == "paused")
+        return self._death_wave(moment) is not None or (self._refusal is not None and self._refusal.reason == "paused")
 
     def turns(self, mono: float) -> None:
         """It follows another part of the node from now on, and has not heard of that yet."""
         self._turned = mono
 
-    def refused(self, refusal: Refusal, heard: Heard | None, mono: float) -> None:
-        """Take the answer to an ask that was made at `mono`, when `heard` was the last that was heard."""
+    def refused(self, refusal: Refusal, update: Update | None, mono: float) -> None:
+        """Take the answer to an ask that was made at `mono`, when `update` was the last that was heard."""
         self._refusal, self._asked, self._luck = refusal, mono, self._chance()
-        self._number = 0 if heard is None else heard.number
-        self._hearing.refused(refusal, heard, mono)
+        self._number = 0 if update is None else update.number
+        self._policy.refused(refusal, update, mono)
 
-    def due(self, heard: Heard | None, moment: Moment | None, mono: float, *, is_node: bool) -> float:
+    def due(self, update: Update | None, moment: Moment | None, mono: float, *, is_node: bool) -> float:
         """Return when to ask next, by what is heard now: of the whole node, if it `is_node`, or of `releasedAt`."""
-        refusal, near = self._refusal, self._near(moment)
+        refusal, near = self._refusal, self._death_wave(moment)
         if refusal is None:
             return mono
-        if heard is None or refusal.reason not in ("held", "paused"):
+        if update is None or refusal.reason not in ("held", "paused"):
             return max(self._asked, self._turned) + 1000 * self._poll(refusal, moment, near)
-        if heard.number != self._seen[0]:
-            self._seen = heard.number, mono
+        if update.number != self._seen[0]:
+            self._seen = update.number, mono
             if is_node:
-                self._standing.note(heard.node)
+                self._turnout.observe(update.node)
         if refusal.reason == "paused":
-            return self._due_after_pause(heard.node, moment)
+            return self._due_after_pause(update.node, moment)
         if is_node:
-            return self._due_nearby(heard, moment, mono, near or 0.0)
-        return self._due_afar(heard, refusal, moment, mono)
+            return self._due_by_node(update, moment, mono, near or 0.0)
+        return self._due_by_release(update, refusal, moment, mono)
 
     def _due_after_pause(self, node: object, moment: Moment | None) -> float:
         """Return when a follower of a paused node asks: spread over some seconds after the end of the pause."""
@@ -115,29 +115,29 @@ class Following:
             return latest
         return min(latest, max(self._asked, moment.mono + pause.until - moment.server) + spread)
 
-    def _due_nearby(self, heard: Heard, moment: Moment | None, mono: float, near: float) -> float:
+    def _due_by_node(self, update: Update, moment: Moment | None, mono: float, near: float) -> float:
         """Return when a follower of the node asks: for a release in this release's waves, else in those of the near."""
-        due = self._hearing.due(heard, moment, mono)
-        released = heard.node.get("releasedAt") if isinstance(heard.node, dict) else None
+        due = self._policy.due(update, moment, mono)
+        released = update.node.get("releasedAt") if isinstance(update.node, dict) else None
         if released is None:
             return due + near
-        wave = self._standing.released(released)
+        wave = self._turnout.release_wave(released)
         return max(due, self._seen[1]) + (_HANDICAP + near if wave is None else wave)
 
-    def _due_afar(self, heard: Heard, refusal: Refusal, moment: Moment | None, mono: float) -> float:
+    def _due_by_release(self, update: Update, refusal: Refusal, moment: Moment | None, mono: float) -> float:
         """Return when a follower of `releasedAt` asks: for a release in its waves, and if nobody else seems to."""
         if moment is None:
             return inf
         free_at = _free_at(refusal, moment)
-        if heard.number > self._number:
-            is_free = heard.node is not None
+        if update.number > self._number:
+            is_free = update.node is not None
             told = None if is_free else {"holder": "", "expiresAt": moment.server + _AGES}
-            due = self._hearing.due(Heard(heard.number, told), moment, mono)
-            if is_free and (wave := self._standing.released(heard.node)) is not None:
+            due = self._policy.due(Update(update.number, told), moment, mono)
+            if is_free and (wave := self._turnout.release_wave(update.node)) is not None:
                 return max(due, self._seen[1]) + wave
             if is_free:
                 free_at = self._seen[1]
-        return max(free_at, self._asked) + _HANDICAP if self._standing.is_next() else inf
+        return max(free_at, self._asked) + _HANDICAP if self._turnout.is_next() else inf
 
     def _poll(self, refusal: Refusal, moment: Moment | None, near: float | None) -> float:
         """Return the seconds from the last ask to the next one if nothing is heard."""
@@ -149,8 +149,8 @@ class Following:
         free = (_free_at(refusal, moment) + near - self._asked) / 1000
         return min(patience, max(free + SHORTEST * (1 + self._luck), SHORTEST))
 
-    def _near(self, moment: Moment | None) -> float | None:
-        return self._standing.near(None if moment is None else moment.server)
+    def _death_wave(self, moment: Moment | None) -> float | None:
+        return self._turnout.death_wave(None if moment is None else moment.server)
 
 
 def _free_at(refusal: Refusal, moment: Moment) -> float:
@@ -164,8 +164,8 @@ def _free_at(refusal: Refusal, moment: Moment) -> float:
 _DEATHS = 10
 
 
-class Standing:
-    """The standing of one instance for one leader. `lasting` is how long a leader that has died keeps its node (ms).
+class Turnout:
+    """When one instance asks for one leader. `lasting` is how long a leader that has died keeps its node (ms).
 
     A wave is the milliseconds that this instance leaves to others; None: it leaves the matter to them.
     """
@@ -174,30 +174,30 @@ class Standing:
         self._name = name
         self._period = _DEATHS * lasting
         # Set before the first question, where there are tickets.
-        self.ranks: Ranks = Nobody()
+        self.tickets: GroupTickets = NoTickets()
         self._drawn: dict[str, tuple[object, float]] = {}
         self._since: int | None = None
         self._deaths = 0
         self._fence: object = None
         self._was_released = False
 
-    def near(self, server: float | None) -> float | None:
+    def death_wave(self, server: float | None) -> float | None:
         """Return the wave at a leader's death. `server` is RTDB's time; None if it is not known now."""
         since = self._since if server is None else int(server // self._period)
         if since != self._since:
             self._since, self._deaths, self._fence = since, 0, None
         return self._wave("near", since, self._deaths)
 
-    def released(self, at: object) -> float | None:
+    def release_wave(self, at: object) -> float | None:
         """Return the wave for the release that this `releasedAt` of the node shows."""
         return self._wave("released", at)
 
     def is_next(self) -> bool:
         """Return whether this instance asks if nobody else does: until its next ticket, it comes first."""
-        size = self.ranks.size()
-        return size is None or size * self.ranks.distance(self._name, "next") < self.ranks.contenders
+        size = self.tickets.size()
+        return size is None or size * self.tickets.distance(self._name, "next") < self.tickets.contenders
 
-    def note(self, node: object) -> None:
+    def observe(self, node: object) -> None:
         """Take the whole node, as it was heard: the leader may have changed without a release."""
         if not isinstance(node, dict):
             return
@@ -207,16 +207,16 @@ class Standing:
         self._fence, self._was_released = fence, node.get("releasedAt") is not None
 
     def _wave(self, what: str, of: object, fewer: int = 0) -> float | None:
-        size = self.ranks.size()
+        size = self.tickets.size()
         if size is None:
             return 0.0
         drawn = self._drawn.get(what)
         if drawn is None or drawn[0] != of:
-            drawn = self._drawn[what] = of, self.ranks.distance(self._name, f"{what} {of}")
-        return wave_of(size * drawn[1] - fewer, self.ranks.contenders)
+            drawn = self._drawn[what] = of, self.tickets.distance(self._name, f"{what} {of}")
+        return wave_of(size * drawn[1] - fewer, self.tickets.contenders)
 
 
-class Ranks(Protocol):
+class GroupTickets(Protocol):
     """What the tickets of an instance say."""
 
     contenders: int
@@ -228,7 +228,7 @@ class Ranks(Protocol):
         """Return how far the newest ticket is after the place of this, for the leader of this name."""
 
 
-class Nobody:
+class NoTickets:
     """The ranks where there are no tickets."""
 
     contenders = 0

@@ -182,7 +182,7 @@ def declared_leaders(thing: object) -> tuple[LeaderOptions, ...]:
 
 # --- a leader that was found
 
-Surroundings: TypeAlias = Callable[[], Sequence[Callable[[Term], AbstractContextManager[object]]]]
+TermContexts: TypeAlias = Callable[[], Sequence[Callable[[Term], AbstractContextManager[object]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class Leader:
     where: str
     is_async: bool
     term_parameter: str | None
-    around: Surroundings = field(default=nothing, repr=False, compare=False)
+    around: TermContexts = field(default=nothing, repr=False, compare=False)
 
     @property
     def name(self) -> str:

@@ -1,14 +1,14 @@
 """The leaders of a FireCron: they stand on this instance from `start` to `stop`, unless the program has paused them.
 
     Leaders       all leaders of this process
-    Office        one of them: its thread stands for it, and calls the body while this instance leads
+    LeaderThread  one of them: its thread stands for it, and calls the body while this instance leads
     Leadership    what a program asks about a leader, and how it steps down
 
 A leader stands only where the guard lets jobs tick, where its role is, and if it is not disabled. Leaders and jobs
 share nothing but the database: jobs tick whether or not anybody leads.
 
-An office has a candidate, which decides when to stand, and knows the term; the body, which is one call of the function
-on the office's thread or on the application's event loop (`runs/body`); and the history: one entry a term. A leader
+A leader's thread has a candidate, which decides when to stand, and knows the term; the body, which is one call of the
+function on this thread or on the application's event loop (`runs/body`); and the history: one entry a term. A leader
 that died gets its entry, `abandoned`, from the next one.
 
 The thread goes on after a stop until the body has ended, and takes up the work again after a start in between: so a
@@ -30,12 +30,12 @@ from typing import TypeAlias
 from firecron.base.flag import in_each_process
 from firecron.base.instants import Duration, milliseconds, to_datetime, whole
 from firecron.base.texts import described
-from firecron.base.threads import Crew, Outstanding
+from firecron.base.threads import Crew, OpenWork
 from firecron.errors import Stopping, UnknownJob
 from firecron.jobs.job import nothing
-from firecron.leaders.candidate import Candidate, Ended, Tenure
-from firecron.leaders.following import Nobody, Ranks
-from firecron.leaders.leader import Leader, Surroundings, Term
+from firecron.leaders.candidate import ActiveTerm, Candidate, EndedTerm
+from firecron.leaders.following import GroupTickets, NoTickets
+from firecron.leaders.leader import Leader, Term, TermContexts
 from firecron.lock.database import Database
 from firecron.lock.fields import LEADER
 from firecron.lock.keeper import Alarm
@@ -52,24 +52,25 @@ Loops: TypeAlias = Callable[[], "Loop | None"]
 
 
 @dataclass(frozen=True, slots=True)
-class Staff:
-    """What all offices of an instance share. The `scribe` writes the entries of leaders that died."""
+class LeaderParts:
+    """What the threads of all leaders of an instance share. The `history_worker` writes the entries of leaders that
+    died."""
 
     database: Database
     history: History
-    scribe: Crew
-    outstanding: Outstanding
+    history_worker: Crew
+    open_work: OpenWork
     loop: Loops
 
 
-class Office:
+class LeaderThread:
     """Stands and leads for one leader, from `open` to `close`."""
 
-    def __init__(self, leader: Leader, staff: Staff) -> None:
+    def __init__(self, leader: Leader, parts: LeaderParts) -> None:
         self.leader = leader
-        self._staff = staff
-        self._database = staff.database
-        self.candidate = Candidate(staff.database, leader.options.election, self._on_change, has_ticker=True)
+        self._parts = parts
+        self._database = parts.database
+        self.candidate = Candidate(parts.database, leader.options.election, self._on_change, has_ticker=True)
         self._alarm: Alarm | None = None
         in_each_process(self._begin_process)
 
@@ -97,55 +98,55 @@ class Office:
         if body is not None:
             body.cancel()
 
-    def leave_behind(self) -> None:
+    def abandon(self) -> None:
         """Renew the term of a body that has not ended no more: it is released when the body ends, or it expires."""
-        tenure = self.candidate.tenure
-        if tenure is not None and not tenure.has_ended:
-            self._database.keeper.forget(tenure.lease)
+        active = self.candidate.active
+        if active is not None and not active.has_ended:
+            self._database.keeper.forget(active.lease)
             message = f'"{self.leader.name}" still leads as the instance stops; its node stays held until it expires'
             self._database.events.emit(
-                "leader.lingers", self.leader.name, logging.WARNING, message, fence=tenure.term.fence
+                "leader.lingers", self.leader.name, logging.WARNING, message, fence=active.term.fence
             )
 
-    def elect(self) -> Term:
+    def start_term(self) -> Term:
         """For a rehearsal: stand once, and call the body on a thread. Return the term, or raise NotAcquired."""
-        tenure = self.candidate.stand()
-        if tenure is None:
+        active = self.candidate.stand()
+        if active is None:
             assert self.candidate.refusal is not None
             raise NotAcquired(self.candidate.refusal)
         with self._lock:
-            self._thread = threading.Thread(target=lambda: self.serve(tenure), name="firecron-leader", daemon=True)
+            self._thread = threading.Thread(target=lambda: self.serve(active), name="firecron-leader", daemon=True)
             self._thread.start()
-        return tenure.term
+        return active.term
 
-    def depose(self, patience: float) -> bool:
+    def lose_term(self, patience: float) -> bool:
         """For a rehearsal: let the lease be lost. Return whether the body has ended within so many seconds."""
-        tenure, thread = self.candidate.tenure, self._thread
-        if tenure is None or thread is None:
+        active, thread = self.candidate.active, self._thread
+        if active is None or thread is None:
             return True
-        tenure.lease.lose("the test has deposed it")
+        active.lease.lose("the test has deposed it")
         thread.join(patience)
         return not thread.is_alive()
 
-    def serve(self, tenure: Tenure) -> None:
-        """Call the body under this tenure, release after it, and record the term."""
+    def serve(self, active: ActiveTerm) -> None:
+        """Call the body under this active term, release after it, and record the term."""
         mark = object()
-        self._staff.outstanding.add(mark)
+        self._parts.open_work.add(mark)
         try:
-            self._note_the_dead(tenure)
-            ended = self.candidate.end(tenure, self._call(tenure))
+            self._submit_abandoned(active)
+            ended = self.candidate.end(active, self._call(active))
             if ended is not None:
-                self._staff.history.record(self.leader.name, self._entry(tenure, ended))
+                self._parts.history.record(self.leader.name, self._entry(active, ended))
         finally:
-            self._staff.outstanding.remove(mark)
+            self._parts.open_work.remove(mark)
 
     def _run(self) -> None:
         while self._goes_on():
             try:
-                pause = self.candidate.pause()
-                if pause:
-                    self.candidate.wait(pause)
-                elif pause is not None:
+                seconds = self.candidate.due_in()
+                if seconds:
+                    self.candidate.wait(seconds)
+                elif seconds is not None:
                     self._stand()
             except BaseException as error:
                 # A defect: errors of the body are caught where it is called. This thread must go on.
@@ -156,65 +157,65 @@ class Office:
     def _stand(self) -> None:
         """Stand once, and serve the term. A stop waits for the try: what it brings after the stop is given back."""
         mark = object()
-        self._staff.outstanding.add(mark)
+        self._parts.open_work.add(mark)
         try:
             # Looked at again: a stop before the mark waits for nothing, so nothing may begin after it.
-            if self.candidate.pause() == 0 and (tenure := self.candidate.stand()) is not None:
-                self.serve(tenure)
+            if self.candidate.due_in() == 0 and (active := self.candidate.stand()) is not None:
+                self.serve(active)
         finally:
-            self._staff.outstanding.remove(mark)
+            self._parts.open_work.remove(mark)
 
     def _goes_on(self) -> bool:
         """Return whether this thread goes on. Under the lock, so that `open` finds it, or starts another one."""
         with self._lock:
             if self._thread is not threading.current_thread():
                 return False  # a forked child's copy, or one that the child has replaced
-            if self.candidate.pause() is None:
+            if self.candidate.due_in() is None:
                 self._thread = None
                 return False
             return True
 
-    def _call(self, tenure: Tenure) -> BaseException | None:
+    def _call(self, active: ActiveTerm) -> BaseException | None:
         """Call the function, and return what it raised. What the end of its term has cancelled counts as Stopping."""
-        body = Body(self.leader, tenure.term, self._staff.loop(), self._database.timing, self._tell_blocked)
+        body = Body(self.leader, active.term, self._parts.loop(), self._database.timing, self._emit_blocked)
         self._body = body
         try:
-            if tenure.lease.lost:
+            if active.lease.lost:
                 return Stopping()
-            if tenure.told is not None:
-                self._cancel_later(tenure)
-            ending = body.call()
+            if active.end_request is not None:
+                self._cancel_later(active)
+            call_result = body.call()
         finally:
             self._body = None
             if self._alarm is not None:
                 self._database.keeper.forget(self._alarm)
-        return Stopping() if ending.outcome in ("interrupted", "cancelled") else ending.error
+        return Stopping() if call_result.outcome in ("interrupted", "cancelled") else call_result.error
 
-    def _on_change(self, tenure: Tenure) -> None:
+    def _on_change(self, active: ActiveTerm) -> None:
         """Have the body cancelled: at once if its term is lost, else when it had time to end by itself."""
-        if tenure.lease.is_held():
-            self._cancel_later(tenure)
+        if active.lease.is_held():
+            self._cancel_later(active)
         elif (body := self._body) is not None:
             body.cancel()
 
-    def _cancel_later(self, tenure: Tenure) -> None:
+    def _cancel_later(self, active: ActiveTerm) -> None:
         body = self._body
         if body is not None:
             ahead = max(0.0, self._database.settings.shutdown_grace - CANCEL_AHEAD)
             self._alarm = Alarm(self.leader.name, self._database.timing.mono() + ahead * 1000, body.cancel)
             self._database.keeper.keep(self._alarm, renews=False)
 
-    def _tell_blocked(self, blocked: int) -> None:
+    def _emit_blocked(self, blocked: int) -> None:
         message = (
             f'"{self.leader.name}" blocked the event loop for {blocked / 1000:.0f} s, and nothing else ran there: '
             "declare the leader with def (it then has a thread), or await asyncio.to_thread(...) where it blocks"
         )
-        key = "" if self.candidate.tenure is None else str(self.candidate.tenure.term.fence)
+        key = "" if self.candidate.active is None else str(self.candidate.active.term.fence)
         self._database.events.emit("loop.blocked", self.leader.name, logging.WARNING, message, key=key, blocked=blocked)
 
-    def _note_the_dead(self, tenure: Tenure) -> None:
+    def _submit_abandoned(self, active: ActiveTerm) -> None:
         """Have the entry of the term before this one written if its leader died: it has not released its node."""
-        before = tenure.replaced
+        before = active.replaced
         if not isinstance(before, LockRecord) or before.releasedAt is not None or before.kept.get("kind") != LEADER:
             return
         if before.fence is None or before.acquiredAt is None:
@@ -227,32 +228,32 @@ class Office:
             instance=identity.instance,
         )
         mark = object()
-        self._staff.outstanding.add(mark)
+        self._parts.open_work.add(mark)
         try:
-            self._staff.scribe.submit(lambda: self._record_the_dead(entry, mark))
+            self._parts.history_worker.submit(lambda: self._record_abandoned(entry, mark))
         except RuntimeError as error:
             # No thread can be started: the term begins nevertheless.
-            self._staff.outstanding.remove(mark)
+            self._parts.open_work.remove(mark)
             message = f'The history of "{self.leader.name}" may lack the entry {entry.key}: {error}'
             self._database.events.emit(
                 "history.failed", self.leader.name, logging.WARNING, message, key=entry.key, why=str(error)
             )
 
-    def _record_the_dead(self, entry: Entry, mark: object) -> None:
+    def _record_abandoned(self, entry: Entry, mark: object) -> None:
         try:
-            self._staff.history.record(self.leader.name, entry)
+            self._parts.history.record(self.leader.name, entry)
         finally:
-            self._staff.outstanding.remove(mark)
+            self._parts.open_work.remove(mark)
 
-    def _entry(self, tenure: Tenure, ended: Ended) -> Entry:
-        started, identity = tenure.started.server, self._database.identity
+    def _entry(self, active: ActiveTerm, ended: EndedTerm) -> Entry:
+        started, identity = active.started.server, self._database.identity
         return Entry(
-            term_key(started, tenure.term.fence),
+            term_key(started, active.term.fence),
             ended.outcome,
             started_at=started,
             ended_at=started + ended.took,
             duration=ended.took,
-            fence=tenure.term.fence,
+            fence=active.term.fence,
             instance_id=identity.instance_id,
             instance=identity.instance,
             error=described(ended.error) if ended.outcome == "failed" else None,
@@ -266,15 +267,15 @@ LEADER_LINE = "leader"
 class Leaders:
     """The leaders of this process, by name, in the order in which they were found."""
 
-    def __init__(self, staff: Staff, around: Surroundings) -> None:
-        self._settings = staff.database.settings
-        self._staff = staff
+    def __init__(self, parts: LeaderParts, around: TermContexts) -> None:
+        self._settings = parts.database.settings
+        self._parts = parts
         self._around = around
-        self._offices: dict[str, Office] = {}
+        self._threads: dict[str, LeaderThread] = {}
         # The leaders that the program has paused here.
         self._paused: set[str] = set()
         # Set by the engine before leaders are added: the waves, which know the tickets.
-        self.ranks: Ranks = Nobody()
+        self.tickets: GroupTickets = NoTickets()
         in_each_process(self._begin_process)
 
     def _begin_process(self) -> None:
@@ -286,22 +287,22 @@ class Leaders:
     def add(self, leader: Leader) -> None:
         """Add a leader before the start. Its function is called in the application's context."""
         one = leader if leader.around is not nothing else replace(leader, around=self._around)
-        office = self._offices[leader.name] = Office(one, self._staff)
-        office.candidate.standing.ranks = self.ranks
+        thread = self._threads[leader.name] = LeaderThread(one, self._parts)
+        thread.candidate.turnout.tickets = self.tickets
 
     def all(self) -> list[Leader]:
         """Return all leaders."""
-        return [office.leader for office in self._offices.values()]
+        return [thread.leader for thread in self._threads.values()]
 
-    def office(self, name: str) -> Office:
-        """Return the office of the leader of this name. Raise UnknownJob if there is none."""
-        if name not in self._offices:
-            raise UnknownJob(f"there is no leader {name!r}; the leaders are: {', '.join(self._offices) or 'none'}")
-        return self._offices[name]
+    def thread(self, name: str) -> LeaderThread:
+        """Return the thread of the leader of this name. Raise UnknownJob if there is none."""
+        if name not in self._threads:
+            raise UnknownJob(f"there is no leader {name!r}; the leaders are: {', '.join(self._threads) or 'none'}")
+        return self._threads[name]
 
     def has(self, name: str) -> bool:
         """Return whether a leader has this name."""
-        return name in self._offices
+        return name in self._threads
 
     def check(self) -> None:
         """Raise ConfigurationError if a leader's ttl is too short for the lock's promises."""
@@ -319,44 +320,44 @@ class Leaders:
 
     def leading(self) -> list[str]:
         """Return the names of the leaders that this instance is now."""
-        return [name for name, office in self._offices.items() if office.candidate.is_mine]
+        return [name for name, thread in self._threads.items() if thread.candidate.is_mine]
 
     def start(self) -> None:
         """Stand for all leaders that belong here, and are not paused here."""
         with self._lock:
             self._is_standing = True
-            for name, office in self._offices.items():
-                if self._is_standing and self.stands_here(office.leader) and name not in self._paused:
-                    office.open()
+            for name, thread in self._threads.items():
+                if self._is_standing and self.stands_here(thread.leader) and name not in self._paused:
+                    thread.open()
 
     def stop(self) -> None:
         """Stand no more, and tell the bodies to end. This returns at once."""
         with self._lock:
             self._is_standing = False
-            for office in self._offices.values():
-                office.close()
+            for thread in self._threads.values():
+                thread.close()
 
     def pause(self, name: str, is_paused: bool) -> None:
         """Stand no more for this leader on this instance, and step down; or stand again. It lasts across a restart."""
-        office = self.office(name)
+        thread = self.thread(name)
         with self._lock:
             if is_paused:
                 self._paused.add(name)
-                office.close("it is paused on this instance")
+                thread.close("it is paused on this instance")
             elif name in self._paused:
                 self._paused.remove(name)
-                if self._is_standing and self.stands_here(office.leader):
-                    office.open()
+                if self._is_standing and self.stands_here(thread.leader):
+                    thread.open()
 
     def hurry(self) -> None:
         """Cancel the async bodies now: the stop is to end soon."""
-        for office in self._offices.values():
-            office.hurry()
+        for thread in self._threads.values():
+            thread.hurry()
 
-    def leave_behind(self) -> None:
+    def abandon(self) -> None:
         """Stop renewing the terms of bodies that have not ended within the grace."""
-        for office in self._offices.values():
-            office.leave_behind()
+        for thread in self._threads.values():
+            thread.abandon()
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,14 +382,14 @@ class Holder:
 class Leadership:
     """One leader, as this instance sees it: `crons.leadership(name)` returns it."""
 
-    def __init__(self, office: Office, database: Database) -> None:
-        self._office = office
+    def __init__(self, thread: LeaderThread, database: Database) -> None:
+        self._thread = thread
         self._database = database
 
     @property
     def name(self) -> str:
         """The leader's name."""
-        return self._office.leader.name
+        return self._thread.leader.name
 
     @property
     def is_mine(self) -> bool:
@@ -396,7 +397,7 @@ class Leadership:
 
         It is false from a margin before the lease ends, once the release has begun, and in a forked child.
         """
-        return self._office.candidate.is_mine
+        return self._thread.candidate.is_mine
 
     def holder(self) -> Holder | None:
         """Return which instance leads, None if none does: one request, and one more if RTDB's time is not known.
@@ -426,4 +427,4 @@ class Leadership:
             away_for: How long this instance doesn't stand after that. If it is told twice, the longer one counts.
         """
         away = milliseconds(away_for, "away_for")
-        return self._office.candidate.tell("it stepped down", away_for=away)
+        return self._thread.candidate.request_end("it stepped down", away_for=away)

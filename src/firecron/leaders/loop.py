@@ -21,14 +21,14 @@ from types import TracebackType
 from typing import Self
 
 from firecron.errors import Stopping
-from firecron.leaders.candidate import Candidate, Tenure
+from firecron.leaders.candidate import ActiveTerm, Candidate
 from firecron.leaders.leader import Term, leading
 from firecron.lock.database import Database
 
 _LEFT = "its block was left"
 
 
-class Terms:
+class LeaderLoop:
     """The terms of one leader, for one loop. `LockService.lead` makes it; its block can be entered once."""
 
     def __init__(self, database: Database, candidate: Candidate) -> None:
@@ -37,7 +37,7 @@ class Terms:
         self._name = candidate.election.name
         self._unused = threading.Lock()
         self._is_inside = False
-        self._tenure: Tenure | None = None
+        self._active: ActiveTerm | None = None
         self._outside: Term | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken = asyncio.Event()
@@ -65,11 +65,11 @@ class Terms:
     def __next__(self) -> Term:
         self._check()
         self._finish(None)
-        while (pause := self._candidate.pause()) is not None:
-            if pause:
-                self._candidate.wait(pause)
-            elif (tenure := self._candidate.stand()) is not None:
-                return self._begin(tenure)
+        while (seconds := self._candidate.due_in()) is not None:
+            if seconds:
+                self._candidate.wait(seconds)
+            elif (active := self._candidate.stand()) is not None:
+                return self._begin(active)
         raise StopIteration
 
     async def __aenter__(self) -> Self:
@@ -92,18 +92,18 @@ class Terms:
     async def __anext__(self) -> Term:
         self._check()
         await self._finish_async(None)
-        while (pause := self._candidate.pause()) is not None:
-            if pause:
+        while (seconds := self._candidate.due_in()) is not None:
+            if seconds:
                 self._candidate.listen()
                 # Not `wait_for`: in Python 3.11 it loses a cancellation that comes together with what it waits for.
                 with suppress(TimeoutError):  # the pause is over
-                    async with asyncio.timeout(pause):
+                    async with asyncio.timeout(seconds):
                         await self._woken.wait()
                 self._woken.clear()
                 continue
-            tenure = await self._database.off_loop("acquire", self._candidate.stand, unwanted=self._give_back)
-            if tenure is not None:
-                return self._begin(tenure)
+            active = await self._database.off_loop("acquire", self._candidate.stand, unwanted=self._give_back)
+            if active is not None:
+                return self._begin(active)
         raise StopAsyncIteration
 
     def _enter(self) -> None:
@@ -118,36 +118,36 @@ class Terms:
                 f'write "with locks.lead({self._name!r}) as terms:" around the loop, or "async with" on an event loop'
             )
 
-    def _begin(self, tenure: Tenure) -> Term:
-        self._tenure = tenure
+    def _begin(self, active: ActiveTerm) -> Term:
+        self._active = active
         self._outside = leading.get()
-        leading.set(tenure.term)
-        return tenure.term
+        leading.set(active.term)
+        return active.term
 
     def _finish(self, error: BaseException | None) -> None:
         """Release the term of the last item, if there is one. Its body has ended."""
-        tenure = self._leave()
-        if tenure is not None:
-            self._candidate.end(tenure, error)
+        active = self._leave()
+        if active is not None:
+            self._candidate.end(active, error)
 
     async def _finish_async(self, error: BaseException | None) -> None:
-        tenure = self._leave()
-        if tenure is not None:
-            release = self._database.off_loop("release", lambda: self._candidate.end(tenure, error))
+        active = self._leave()
+        if active is not None:
+            release = self._database.off_loop("release", lambda: self._candidate.end(active, error))
             await asyncio.shield(release)
 
-    def _leave(self) -> Tenure | None:
-        tenure = self._candidate.tenure if self._tenure is None else self._tenure
-        if self._tenure is not None:
+    def _leave(self) -> ActiveTerm | None:
+        active = self._candidate.active if self._active is None else self._active
+        if self._active is not None:
             leading.set(self._outside)
-        self._tenure = None
-        return tenure
+        self._active = None
+        return active
 
-    def _give_back(self, tenure: Tenure | None) -> None:
-        """End the tenure that came after its task was cancelled."""
-        if tenure is not None:
-            self._candidate.tell(_LEFT)
-            self._candidate.end(tenure, Stopping())
+    def _give_back(self, active: ActiveTerm | None) -> None:
+        """End the active term that came after its task was cancelled."""
+        if active is not None:
+            self._candidate.request_end(_LEFT)
+            self._candidate.end(active, Stopping())
 
     def _stop(self) -> None:
         self._candidate.stop("the program has called stop()")

@@ -3,7 +3,7 @@
     with closing(Waiting(database, name, wait)) as waiting:
         answer = ...  # one try, for `waiting.start()` seconds at most
         while waiting.goes_on(answer):
-            waiting.pause()
+            waiting.wait()
             answer = ...
 
 The loop is the same on a thread, on an event loop, and where a signal ends the pause. `try_once` makes one try and, if
@@ -29,39 +29,39 @@ from firecron.lock.database import Database
 from firecron.lock.lease import Lease
 from firecron.lock.protocol import Bid, Held
 from firecron.lock.refusal import NotAcquired, Refusal, not_known
-from firecron.lock.waiting import Follow, Heard, Hearing
+from firecron.lock.waiting import Follow, RetryPolicy, Update
 
 # --- the tries of a waiter
 
 
-class Waiting:
+class Tries:
     """The tries of one waiter for the lock of this name. The last try comes when `wait` seconds are over.
 
     Without a wait there is one try. `wake` is called on another thread when `seconds` may have become less; without
-    one of the caller's own, it ends `pause`.
+    one of the caller's own, it ends `wait`.
     """
 
     def __init__(self, database: Database, name: str, wait: float, wake: Callable[[], object] | None = None) -> None:
         self._database = database
         self._deadline = database.deadline(wait)
         self._has_none = wait <= 0
-        self._hearing = Hearing(database.margin, database.chance)
+        self._policy = RetryPolicy(database.margin, database.chance)
         self._changed = threading.Condition()
         # Made before it is added, so that it can be discarded at any moment.
         self._follow = Follow(database.paths.lock(name), wake or self._wake)
-        self._heard: Heard | None = None
+        self._update: Update | None = None
         self._asked = 0.0
 
     def start(self, least: float) -> float:
         """Begin a try. Return how many seconds it may take: the rest of the wait, but not less than `least`."""
-        self._heard, self._asked = self._follow.heard, self._database.timing.mono()
+        self._update, self._asked = self._follow.update, self._database.timing.mono()
         return inf if self._has_none else max(self._deadline.remaining(), least)
 
     def goes_on(self, answer: object) -> bool:
         """Take the answer of a try. Return whether there is another try, after a pause."""
         if not isinstance(answer, Refusal) or not may_change(answer) or self._deadline.remaining() <= 0:
             return False
-        self._hearing.refused(answer, self._heard, self._asked)
+        self._policy.refused(answer, self._update, self._asked)
         if answer.reason == "held":
             self._database.streams.add(self._follow)
         return True
@@ -69,19 +69,19 @@ class Waiting:
     @property
     def can_hear(self) -> bool:
         """Whether a pause can become shorter while it lasts."""
-        return self._database.streams.can_tell
+        return self._database.streams.can_watch
 
     @property
     def hears(self) -> bool:
         """Whether changes of the lock's node are heard now."""
-        return self._follow.heard is not None
+        return self._follow.update is not None
 
     def seconds(self) -> float:
         """Return the seconds until the next try, by what is heard now."""
-        due = self._hearing.seconds(self._follow.heard, self._database.clock.peek(), self._database.timing.mono())
+        due = self._policy.seconds(self._follow.update, self._database.clock.peek(), self._database.timing.mono())
         return min(due, self._deadline.remaining())
 
-    def pause(self) -> None:
+    def wait(self) -> None:
         """Wait until the next try."""
         if not self.can_hear:
             self._database.timing.sleep(self.seconds())
@@ -99,7 +99,7 @@ class Waiting:
             self._changed.notify_all()
 
 
-class Waking:
+class AsyncSleep:
     """Ends the pauses of a task, from any thread. Made on the task's loop."""
 
     def __init__(self) -> None:
@@ -110,12 +110,12 @@ class Waking:
         with suppress(RuntimeError):  # the loop has ended, and the task with it
             self._loop.call_soon_threadsafe(self._is_woken.set)
 
-    async def pause(self, waiting: Waiting) -> None:
+    async def wait(self, tries: Tries) -> None:
         """Wait until the next try, without blocking the loop."""
-        if not waiting.can_hear:
-            await asyncio.sleep(waiting.seconds())
+        if not tries.can_hear:
+            await asyncio.sleep(tries.seconds())
             return
-        while (seconds := waiting.seconds()) > 0:
+        while (seconds := tries.seconds()) > 0:
             # Not `wait_for`: in Python 3.11 it loses a cancellation that comes together with what it waits for.
             with suppress(TimeoutError):  # the pause is over
                 async with asyncio.timeout(seconds):
@@ -136,7 +136,7 @@ def try_once(database: Database, bid: Bid, within: float = inf) -> Lease | Refus
 
     Return the lease, which the keeper keeps from now on, or the refusal.
     """
-    answer = database.attempt(bid, within)
+    answer = database.try_to_acquire(bid, within)
     if isinstance(answer, Refusal):
         return answer
     try:
@@ -152,7 +152,7 @@ def keep(database: Database, bid: Bid, held: Held) -> Lease:
     """
     lease = Lease(database, bid, held)
     try:
-        limit = None if bid.max_runtime is None else held.term.reading.mono + bid.max_runtime
+        limit = None if bid.max_runtime is None else held.trust.reading.mono + bid.max_runtime
         database.keeper.keep(lease, renews=bid.request.renews, limit=limit)
         return lease
     except BaseException:
@@ -163,7 +163,7 @@ def keep(database: Database, bid: Bid, held: Held) -> Lease:
 
 def acquire(database: Database, bid: Bid, wait: float) -> Lease | Refusal:
     """Try until the answer is final or `wait` seconds are over. Emit the answer and return it."""
-    waiting: Waiting | None = None
+    tries: Tries | None = None
     answer: Lease | Refusal | None = None
     timeout = database.settings.request_timeout
     try:
@@ -171,15 +171,15 @@ def acquire(database: Database, bid: Bid, wait: float) -> Lease | Refusal:
             if wait <= 0:
                 answer = try_once(database, bid)
             else:
-                waiting = Waiting(database, bid.name, wait)
-                answer = try_once(database, bid, waiting.start(timeout))
-                while waiting.goes_on(answer):
-                    waiting.pause()
-                    answer = try_once(database, bid, waiting.start(timeout))
+                tries = Tries(database, bid.name, wait)
+                answer = try_once(database, bid, tries.start(timeout))
+                while tries.goes_on(answer):
+                    tries.wait()
+                    answer = try_once(database, bid, tries.start(timeout))
         finally:
-            if waiting is not None:
-                waiting.close()
-        tell(database, answer)
+            if tries is not None:
+                tries.close()
+        emit_answer(database, answer)
         return answer
     except BaseException:
         # Ctrl-C may come at any line, and a listener may raise. The caller then has no lease, so nothing may renew it.
@@ -192,37 +192,37 @@ async def acquire_async(database: Database, bid: Bid, wait: float) -> Lease | Re
 
     If the task is cancelled, a lease that is acquired later is released.
     """
-    waking = Waking()
-    waiting = Waiting(database, bid.name, wait, waking.wake)
+    sleep = AsyncSleep()
+    tries = Tries(database, bid.name, wait, sleep.wake)
     try:
-        answer = await _try_async(database, bid, waiting)
-        while waiting.goes_on(answer):
-            await waking.pause(waiting)
-            answer = await _try_async(database, bid, waiting)
+        answer = await _try_async(database, bid, tries)
+        while tries.goes_on(answer):
+            await sleep.wait(tries)
+            answer = await _try_async(database, bid, tries)
     finally:
-        waiting.close()
+        tries.close()
     try:
-        tell(database, answer)
+        emit_answer(database, answer)
     except BaseException:
         give_back(database, answer)
         raise
     return answer
 
 
-async def _try_async(database: Database, bid: Bid, waiting: Waiting) -> Lease | Refusal:
+async def _try_async(database: Database, bid: Bid, tries: Tries) -> Lease | Refusal:
     # The wait for a free thread counts against the deadline.
     settings = database.settings
-    deadline = database.deadline(min(waiting.start(settings.request_timeout), settings.acquire_timeout))
+    deadline = database.deadline(min(tries.start(settings.request_timeout), settings.acquire_timeout))
     attempt = lambda: try_once(database, bid, deadline.remaining())  # noqa: E731
     return await database.off_loop("acquire", attempt, unwanted=lambda answer: give_back(database, answer))
 
 
-def tell(database: Database, answer: Lease | Refusal) -> None:
+def emit_answer(database: Database, answer: Lease | Refusal) -> None:
     """Emit the event of the answer to a bid."""
     if isinstance(answer, Lease):
-        answer.tell_acquired()
+        answer.emit_acquired()
     else:
-        database.tell(answer)
+        database.emit_refusal(answer)
 
 
 def give_back(database: Database, answer: object) -> None:

@@ -3,7 +3,7 @@
     database.store, .paths, .settings, .events, .identity       what it is, and who asks
     database.clock, .timing, .deadline(), .now()                what time it is there, and here
     database.run(exchange, path, deadline)                      an exchange, carried out on this thread
-    database.attempt(database.bid(name, ttl))                   one try for a lock: what is held now, or a refusal
+    database.try_to_acquire(database.bid(name, ttl))            one try for a lock: what is held now, or a refusal
     database.streams, .keeper                                   the threads that work for all parts
 
 `blocks` tries until the wait is over, and makes leases. `LockService` is the same database for users.
@@ -40,7 +40,7 @@ from firecron.base.events import Events
 from firecron.base.flag import in_each_child
 from firecron.base.identity import Identity
 from firecron.base.instants import Duration, milliseconds
-from firecron.base.recent import Recent, Seldom
+from firecron.base.last_values import LastValues, Seldom
 from firecron.base.threads import off_loop
 from firecron.errors import ConfigurationError, Denied, StoreError, Unavailable
 from firecron.lock.fields import much, reason
@@ -49,11 +49,11 @@ from firecron.lock.protocol import (
     ABSENT,
     Action,
     Answer,
+    BackOff,
     Bid,
     Exchange,
     Held,
     Now,
-    Pause,
     Read,
     Swap,
     Swapped,
@@ -62,8 +62,8 @@ from firecron.lock.protocol import (
     reading,
 )
 from firecron.lock.record import Choose, LockRecord, Lost, Refused, Request
-from firecron.lock.refusal import LEVELS, Refusal, Roster, not_known, refusal_of
-from firecron.lock.waiting import Places, Streams, on_thread, places_of
+from firecron.lock.refusal import LEVELS, Refusal, SignsOfLife, not_known, refusal_of
+from firecron.lock.waiting import NodeStreams, Places, on_thread, places_of
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target, warn_of_host
 from firecron.settings import Settings, given
@@ -113,10 +113,10 @@ class Database:
         self.store = store or RtdbStore(self.target, self.timing, partial(warn_of_host, self.events), connections)
         self.paths = Paths(self.settings.prefix)
         self.identity = Identity()
-        self.roster = Roster()
-        self.known: Recent[str, Snapshot] = Recent()
+        self.signs_of_life = SignsOfLife()
+        self.known: LastValues[str, Snapshot] = LastValues()
         # The refusals that were logged at their higher level, as lock name and reason.
-        self._told: Recent[tuple[str, str], None] = Recent()
+        self._told: LastValues[tuple[str, str], None] = LastValues()
         # With clocks of its own it is a test's, and the test may have many.
         self._places = None if timing is None else Places()
         self._begin()
@@ -130,7 +130,7 @@ class Database:
             lambda deadline: self.store.timestamp(self.paths.clock, deadline), settings.clock_samples
         )
         self._readers_clock = self._clock_of(self._date, 1)
-        self.streams = Streams(
+        self.streams = NodeStreams(
             self.store,
             self.timing,
             self.events,
@@ -204,7 +204,7 @@ class Database:
             case Swap(etag, node):
                 found = self.store.swap(path, etag, node, self._request(deadline, lease_ends))
                 return Swapped(found, self.timing.mono()) if isinstance(found, str) else found
-            case Pause(tries, error):
+            case BackOff(tries, error):
                 wait_or_raise(error, tries, deadline, self.timing, self.chance())
                 return None
 
@@ -265,7 +265,7 @@ class Database:
         )
         return Bid(name, request, at_least, choose, max_runtime)
 
-    def attempt(self, bid: Bid, within: float = inf) -> Held | Refusal:
+    def try_to_acquire(self, bid: Bid, within: float = inf) -> Held | Refusal:
         """Try once, for `within` seconds at most. Return the acquired lock, or the refusal, without an event."""
         deadline = self.deadline(min(self.settings.acquire_timeout, bid.request.ttl / 3000, within))
         exchange = acquiring(bid.request, self.known.get(bid.name), bid.written, bid.replaced, bid.choose)
@@ -276,7 +276,7 @@ class Database:
         except Denied as error:
             return not_known(bid.name, "denied", error)
         if isinstance(answer, Refused):
-            return refusal_of(bid.name, answer, bid.request, self.roster)
+            return refusal_of(bid.name, answer, bid.request, self.signs_of_life)
         self.known.put(bid.name, answer.snapshot)
         self.weigh(bid.name, answer.record)
         return answer
@@ -289,7 +289,7 @@ class Database:
         asked, deadline = cancelling(holder, fence, reason(why)), self.deadline(self.settings.acquire_timeout)
         return not isinstance(self.run(asked, self.paths.lock(name), deadline), Lost)
 
-    def tell(self, refusal: Refusal, *, quietly: bool = False) -> None:
+    def emit_refusal(self, refusal: Refusal, *, quietly: bool = False) -> None:
         """Emit the event of a refusal: at level DEBUG if its cause is logged elsewhere."""
         self.events.emit(
             "lock.unavailable" if refusal.reason == "unavailable" else "lock.refused",

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from firecron.base.clocks import Timing, pause_within
+from firecron.base.clocks import Timing, back_off_within
 from firecron.base.events import Events
 from firecron.errors import StoreError, Unavailable
 
@@ -51,16 +51,16 @@ _LONGEST_WAIT = 2.0  # seconds
 
 
 class Keeper:
-    """Keeps each lease from `keep` to `forget`. `attempt` is the most seconds that one renewal may take.
+    """Keeps each lease from `keep` to `forget`. `renewal_timeout` is the most seconds that one renewal may take.
 
     With `has_thread=False` it has no thread, and keeps its leases only inside `work`: tests that move the clock by hand
     need this.
     """
 
-    def __init__(self, timing: Timing, events: Events, attempt: float, *, has_thread: bool = True) -> None:
+    def __init__(self, timing: Timing, events: Events, renewal_timeout: float, *, has_thread: bool = True) -> None:
         self._timing = timing
         self._events = events
-        self._attempt = attempt
+        self._renewal_timeout = renewal_timeout
         self._has_thread = has_thread
         self._changed = threading.Condition()
         self._kept: dict[Keepable, _Kept] = {}
@@ -178,14 +178,14 @@ class Keeper:
             kept.due = min(lease.ends, kept.limit)
             return
         try:
-            if not lease.keep(min(self._attempt, left / 3000)):
+            if not lease.keep(min(self._renewal_timeout, left / 3000)):
                 self.forget(lease)
                 return
             kept.failures = 0
             kept.due = min(lease.renewal_due, kept.limit)
         except StoreError as error:
             kept.failures += 1
-            pause = pause_within(left / 1000, error, kept.failures, random.random())
+            pause = back_off_within(left / 1000, error, kept.failures, random.random())
             kept.due = min(self._timing.mono() + pause * 1000, lease.ends, kept.limit)
             self._events.emit(
                 "lock.renewal_failed",

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Literal, TypeVar
 
-from firecron.base.clocks import pause_within
+from firecron.base.clocks import back_off_within
 from firecron.base.events import Slug
 from firecron.base.flag import Flag
 from firecron.base.instants import to_datetime, to_text
@@ -72,7 +72,7 @@ class Lease:
         return True
 
     def __repr__(self) -> str:
-        return f"<Lease {self.name} {self._state} until {to_text(self._held.term.expires_at)}>"
+        return f"<Lease {self.name} {self._state} until {to_text(self._held.trust.expires_at)}>"
 
     @property
     def holder(self) -> str:
@@ -100,7 +100,7 @@ class Lease:
     @property
     def expires_at(self) -> datetime:
         """When the record expires, in RTDB's time."""
-        return to_datetime(self._held.term.expires_at)
+        return to_datetime(self._held.trust.expires_at)
 
     @property
     def lost(self) -> Flag:
@@ -176,12 +176,12 @@ class Lease:
     @property
     def ends(self) -> float:
         """When the holder stops trusting the lease, on the monotonic clock in milliseconds."""
-        return self._held.term.ends(self.database.margin)
+        return self._held.trust.ends(self.database.margin)
 
     @property
     def renewal_due(self) -> float:
         """When the next renewal is due, on the same clock: a third of the ttl after the last write."""
-        return self._held.term.reading.mono + self._ttl / 3
+        return self._held.trust.reading.mono + self._ttl / 3
 
     @property
     def was_lost(self) -> bool:
@@ -193,9 +193,9 @@ class Lease:
         self._leave_to_parent()
         return self._state == "held"
 
-    def tell_acquired(self) -> None:
+    def emit_acquired(self) -> None:
         """Emit the event for the acquired lock."""
-        until = to_text(self._held.term.expires_at)
+        until = to_text(self._held.trust.expires_at)
         self._emit("lock.acquired", logging.INFO, f'Lock "{self.name}" acquired until {until}')
 
     def keep(self, seconds: float) -> bool:
@@ -240,7 +240,7 @@ class Lease:
         node = database.run(reading(), self._path, deadline, lease_ends=self.ends).node
         now = database.clock.now(deadline)
         kind = self._held.record.kept.get("kind")
-        match renewed(node, self.holder, self._ttl, now, self._held.term, database.margin, kind):
+        match renewed(node, self.holder, self._ttl, now, self._held.trust, database.margin, kind):
             case Lost(why):
                 self.lose(why)
                 return False
@@ -266,7 +266,7 @@ class Lease:
             if not self._was_lost:
                 self._on_lost.append(callback)
                 return
-        self._tell(callback)
+        self._notify(callback)
 
     @property
     def why_cancelled(self) -> str | None:
@@ -285,7 +285,7 @@ class Lease:
         message = f'Lock "{self.name}" cancelled, its holder is asked to stop{f": {why}" if why else ""}'
         self._emit("lock.cancelled", logging.INFO, message, why=why)
         for callback in callbacks:
-            self._tell(callback, "cancellation")
+            self._notify(callback, "cancellation")
 
     def when_cancelled(self, callback: Callable[[], object]) -> None:
         """Call this when the holder is asked to stop, on the thread that notices it. If it was asked, call it now."""
@@ -294,7 +294,7 @@ class Lease:
             if not self._cancelled:
                 self._on_cancelled.append(callback)
                 return
-        self._tell(callback, "cancellation")
+        self._notify(callback, "cancellation")
 
     def when_renewed(self, callback: Callable[[LockRecord], object]) -> None:
         """Call this with the record after each renewal, on the thread that renews. It must not block."""
@@ -317,7 +317,7 @@ class Lease:
         with self._state_lock:
             callbacks, self._on_lost = self._on_lost, []
         for callback in callbacks:
-            self._tell(callback)
+            self._notify(callback)
 
     def _look_for_cancel(self) -> None:
         """Tell the holder if the record asks for its stop. A lease without a fence of its own is never asked."""
@@ -325,7 +325,7 @@ class Lease:
             why = self._held.record.cancelWhy
             self.cancel(why if isinstance(why, str) else None)
 
-    def _tell(self, callback: Callable[[], object], what: str = "loss") -> None:
+    def _notify(self, callback: Callable[[], object], what: str = "loss") -> None:
         try:
             callback()
         except Exception as error:
@@ -360,7 +360,7 @@ class Lease:
             self._request_lock.release()
 
     def _emit_unreleased(self, why: str) -> None:
-        until = to_text(self._held.term.expires_at)
+        until = to_text(self._held.trust.expires_at)
         message = f'Failed to release lock "{self.name}": {why}. It expires at {until}'
         self._emit("lock.release_failed", logging.ERROR, message, why=why)
 
@@ -400,7 +400,7 @@ def write_under(lease: Lease, exchange: Callable[[], Exchange[T | Lost]], path: 
             # The lease may be renewed meanwhile.
             failures += 1
             left = max(0.0, (lease.ends - timing.mono()) / 1000)
-            timing.sleep(min(left, pause_within(left, error, failures, database.chance())))
+            timing.sleep(min(left, back_off_within(left, error, failures, database.chance())))
         else:
             match answer:
                 case Lost(why):

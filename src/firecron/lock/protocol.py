@@ -1,8 +1,8 @@
 """Acquire, renew, release, cancel: the exchanges with the store, action by action.
 
-Each exchange is a generator. It yields the next action (`Now`, `Read`, `Swap`, `Pause`), and receives the answer to it.
-So the order of the actions is written once, for the threads that block (`Driver`) and for the tests, which interleave
-the actions of several holders in every order, lose replies, and stop clocks.
+Each exchange is a generator. It yields the next action (`Now`, `Read`, `Swap`, `BackOff`), and receives the answer to
+it. So the order of the actions is written once, for the threads that block (`Driver`) and for the tests, which
+interleave the actions of several holders in every order, lose replies, and stop clocks.
 
 All exchanges keep these rules:
 
@@ -33,13 +33,13 @@ from firecron.lock.record import (
     IDLE,
     Choose,
     Current,
-    LeaseTerm,
     LockRecord,
     Lost,
     Mine,
     Number,
     Refused,
     Request,
+    Trust,
     cancelled,
     check_holding,
     decide,
@@ -82,14 +82,14 @@ class Swapped:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class BackOff:
     """Asks to wait before the next try, because the `tries`-th try failed with the `error`."""
 
     tries: int
     error: StoreError
 
 
-Action: TypeAlias = Now | Read | Swap | Pause
+Action: TypeAlias = Now | Read | Swap | BackOff
 Answer: TypeAlias = Moment | Snapshot | Swapped | None
 T = TypeVar("T")
 Exchange: TypeAlias = Generator[Action, Answer, T]
@@ -100,7 +100,7 @@ class Held:
     """An acquired lock: its record, its term, the node as it was written or found, and what the node before it said."""
 
     record: LockRecord
-    term: LeaseTerm
+    trust: Trust
     snapshot: Snapshot
     replaced: Current = IDLE
 
@@ -117,7 +117,7 @@ class Bid:
     hold_at_least: int
     choose: Choose | None = None
     max_runtime: int | None = None
-    written: dict[Number, LeaseTerm] = field(default_factory=dict)
+    written: dict[Number, Trust] = field(default_factory=dict)
     replaced: dict[Number, Current] = field(default_factory=dict)
 
 
@@ -132,7 +132,7 @@ OVERTAKEN = (
 def acquiring(
     request: Request,
     known: Snapshot | None,
-    written: dict[Number, LeaseTerm],
+    written: dict[Number, Trust],
     replaced: dict[Number, Current] | None = None,
     choose: Choose | None = None,
 ) -> Exchange[Held | Refused]:
@@ -155,17 +155,17 @@ def acquiring(
             snapshot, is_fresh = (yield from reading()), True
             continue
         if isinstance(decision, Mine):
-            return Held(decision.record, decision.term, snapshot, replaced.get(decision.record.expiresAt, IDLE))
+            return Held(decision.record, decision.trust, snapshot, replaced.get(decision.record.expiresAt, IDLE))
         if isinstance(decision, Refused):
             return decision
-        written.setdefault(decision.term.expires_at, decision.term)
-        replaced.setdefault(decision.term.expires_at, decision.before)
+        written.setdefault(decision.trust.expires_at, decision.trust)
+        replaced.setdefault(decision.trust.expires_at, decision.before)
         node = decision.record.to_json()
         try:
             answer = yield Swap(snapshot.etag, node)
         except Unavailable as error:
             tries += 1
-            yield Pause(tries, error)
+            yield BackOff(tries, error)
             try:
                 snapshot, is_fresh = (yield from reading()), True
             except Denied as denied:
@@ -181,14 +181,14 @@ def acquiring(
                 raise
             if refused is not None:
                 tries += 1
-                yield Pause(tries, error)
+                yield BackOff(tries, error)
             continue
         if isinstance(answer, Swapped):
-            if not request.momentary and not decision.term.is_trusted(answer.mono, request.margin):
+            if not request.momentary and not decision.trust.is_trusted(answer.mono, request.margin):
                 raise Unavailable(
                     "The lock was acquired, but the reply came after its lease was over: it expires by itself"
                 )
-            return Held(decision.record, decision.term, Snapshot(answer.etag, node), decision.before)
+            return Held(decision.record, decision.trust, Snapshot(answer.etag, node), decision.before)
         snapshot, is_fresh = expect(answer, Snapshot), True
         tries += 1
         yield from overtaken(tries)
@@ -205,7 +205,7 @@ def renewing(held: Held, ttl: int, margin: int) -> Exchange[Held | Lost]:
     tries = 0
     while True:
         now = yield from _now()
-        decision = renewed(snapshot.node, holder, ttl, now, held.term, margin, held.record.kept.get("kind"))
+        decision = renewed(snapshot.node, holder, ttl, now, held.trust, margin, held.record.kept.get("kind"))
         if isinstance(decision, Lost):
             return decision
         node = decision.record.to_json()
@@ -213,13 +213,13 @@ def renewing(held: Held, ttl: int, margin: int) -> Exchange[Held | Lost]:
             answer = yield Swap(snapshot.etag, node)
         except StoreError as error:
             tries += 1
-            yield Pause(tries, error)
+            yield BackOff(tries, error)
             snapshot = yield from reading()
             continue
         if isinstance(answer, Swapped):
-            if not held.term.is_trusted(answer.mono, margin):
+            if not held.trust.is_trusted(answer.mono, margin):
                 return Lost("its lease ran out before the reply to its renewal came")
-            return Held(decision.record, decision.term, Snapshot(answer.etag, node))
+            return Held(decision.record, decision.trust, Snapshot(answer.etag, node))
         snapshot = expect(answer, Snapshot)
         tries += 1
         yield from overtaken(tries)
@@ -246,7 +246,7 @@ def releasing(
         if sent and (
             _is_released(snapshot.node, holder, now.server)
             # Another holder has it already, and only this release can have freed the lock.
-            or (not _is_held_by(snapshot.node, holder, now.server) and held.term.is_trusted(now.mono, margin))
+            or (not _is_held_by(snapshot.node, holder, now.server) and held.trust.is_trusted(now.mono, margin))
         ):
             return snapshot
         after = released(
@@ -268,7 +268,7 @@ def releasing(
             if isinstance(error, Unavailable):
                 sent = True
             tries += 1
-            yield Pause(tries, error)
+            yield BackOff(tries, error)
             snapshot = yield from reading()
             continue
         if isinstance(answer, Swapped):
@@ -302,7 +302,7 @@ def cancelling(holder: str, fence: int, why: str | None = None) -> Exchange[Snap
             continue
         except Unavailable as error:
             tries += 1
-            yield Pause(tries, error)
+            yield BackOff(tries, error)
             snapshot = yield from reading()
             continue
         if isinstance(answer, Swapped):
@@ -324,13 +324,13 @@ def reading() -> Exchange[Snapshot]:
             return expect((yield Read()), Snapshot)
         except Unavailable as error:
             tries += 1
-            yield Pause(tries, error)
+            yield BackOff(tries, error)
 
 
 def overtaken(tries: int) -> Exchange[None]:
     """Prepare another write after one that found the node changed: the first time at once, later after a pause."""
     if tries > 1:
-        yield Pause(tries, Unavailable(OVERTAKEN))
+        yield BackOff(tries, Unavailable(OVERTAKEN))
 
 
 def _is_held_by(node: object, holder: str, now: int) -> bool:

@@ -11,7 +11,7 @@ The margin is how far apart two instances' ideas of RTDB's time may be. It count
     contender  |<-- takes it for held --------------------------------->|   waits for expiresAt + margin
 
 So two instances never both trust a lease of the lock, as long as each estimate of the time is right to within the
-margin, and the holder ages its lease on a monotonic clock from the reading that made `expiresAt` (`LeaseTerm`).
+margin, and the holder ages its lease on a monotonic clock from the reading that made `expiresAt` (`Trust`).
 
 Beside the lock, the record counts in `failures` how many runs of ticks have failed in a row:
 
@@ -190,7 +190,7 @@ def _bounded(current: Current) -> Current:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseTerm:
+class Trust:
     """A lease as its holder sees it: the `expiresAt` that was written, and the clock reading behind it."""
 
     expires_at: int
@@ -260,7 +260,7 @@ class Take:
     """Write this record, under the ETag of the node that was read. `before` is what that node says."""
 
     record: LockRecord
-    term: LeaseTerm
+    trust: Trust
     before: Current
 
 
@@ -269,7 +269,7 @@ class Mine:
     """The lock is acquired already: an earlier write of this request was applied. This is its lease."""
 
     record: LockRecord
-    term: LeaseTerm
+    trust: Trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +290,7 @@ def decide(
     node: object,
     request: Request,
     now: Moment,
-    written: Mapping[Number, LeaseTerm],
+    written: Mapping[Number, Trust],
     choose: Choose | None = None,
 ) -> Take | Mine | Refused:
     """Return what a contender may do with a node that was just read. The node is parsed here, and nowhere after.
@@ -308,9 +308,9 @@ def decide(
 
     # 3. Is the record this request's own? It counts only with the term of the write that made it, never with a new one.
     if record is not None and record.holder == request.holder and (record.releasedAt is None or request.momentary):
-        term = None if why else written.get(record.expiresAt)
-        if term is not None and (request.momentary or term.is_trusted(now.mono, request.margin)):
-            return Mine(record, term)
+        trust = None if why else written.get(record.expiresAt)
+        if trust is not None and (request.momentary or trust.is_trusted(now.mono, request.margin)):
+            return Mine(record, trust)
 
     # It is not, so what is asked for is chosen by what the node says. It may be nothing, whatever the name belongs to.
     if choose is not None:
@@ -346,15 +346,15 @@ def decide(
 
 def _taken(current: Current, request: Request, now: Moment) -> Take:
     record = current if isinstance(current, LockRecord) else None
-    term = LeaseTerm(now.server if request.momentary else now.server + request.ttl, now)
+    trust = Trust(now.server if request.momentary else now.server + request.ttl, now)
     fields: dict[str, object] = {
         **current.kept,
         "acquired": to_text(now.server),
         "acquiredAt": now.server,
         "cancel": None,  # it was meant for the acquisition before
         "cancelWhy": None,
-        "expires": to_text(term.expires_at),
-        "expiresAt": term.expires_at,
+        "expires": to_text(trust.expires_at),
+        "expiresAt": trust.expires_at,
         "failures": record and after_claim(record.failures, record.open_slot, record.releasedAt, record.outcome),
         "holder": request.holder,
         "instance": request.instance,
@@ -374,7 +374,7 @@ def _taken(current: Current, request: Request, now: Moment) -> Take:
     elif record is not None:
         fields["fence"] = record.fence
     taken = LockRecord.model_validate({key: value for key, value in fields.items() if value is not None})
-    return Take(taken, term, current)
+    return Take(taken, trust, current)
 
 
 def _claim(record: LockRecord | None, request: Request) -> dict[str, object]:
@@ -419,9 +419,7 @@ def check_holding(node: object, holder: str, now: int) -> LockRecord | Lost:
     return record
 
 
-def renewed(
-    node: object, holder: str, ttl: int, now: Moment, term: LeaseTerm, margin: int, kind: object
-) -> Take | Lost:
+def renewed(node: object, holder: str, ttl: int, now: Moment, trust: Trust, margin: int, kind: object) -> Take | Lost:
     """Return the record with a later expiry; Lost if by the record or the holder's own clock the lease is over.
 
     `kind` is what the name belonged to when it was acquired: under another kind nobody may go on.
@@ -435,9 +433,9 @@ def renewed(
         # `firecron unlock` writes 0, and so does an operator in the console.
         is_unlocked = record.expiresAt == 0
         return Lost("an operator unlocked it" if is_unlocked else f"it expired at {to_text(int(record.expiresAt))}")
-    if not term.is_trusted(now.mono, margin):
+    if not trust.is_trusted(now.mono, margin):
         return Lost("its lease ran out before it could be renewed")
-    later = LeaseTerm(now.server + ttl, now)
+    later = Trust(now.server + ttl, now)
     expiry = {"expiresAt": later.expires_at, "expires": to_text(later.expires_at)}
     return Take(record.model_copy(update=expiry), later, record)
 

@@ -92,10 +92,10 @@ def claimed_since(name: str, slot: str) -> Refusal:
     return Refusal(name, "slot_done", message, slot=slot)
 
 
-def refusal_of(name: str, refused: Refused, request: Request, roster: Roster) -> Refusal:
-    """Return the refusal that says what stands in the way, by the lock's record and the roster of instances."""
+def refusal_of(name: str, refused: Refused, request: Request, signs_of_life: SignsOfLife) -> Refusal:
+    """Return the refusal that says what stands in the way, by the lock's record and the signs of life."""
     record = refused.current if isinstance(refused.current, LockRecord) else None
-    problem = _problem(refused, record, request, roster)
+    problem = _problem(refused, record, request, signs_of_life)
     message = _message(name, refused, record, request, problem)
     if record is None or refused.reason == "malformed":
         return Refusal(name, refused.reason, message, problem=problem)
@@ -115,14 +115,14 @@ def refusal_of(name: str, refused: Refused, request: Request, roster: Roster) ->
     )
 
 
-def _problem(refused: Refused, record: LockRecord | None, request: Request, roster: Roster) -> str | None:
+def _problem(refused: Refused, record: LockRecord | None, request: Request, signs_of_life: SignsOfLife) -> str | None:
     if refused.is_stuck:
         return "it expires later than any lease can"
     if refused.reason == "paused" and (pause := pause_in(refused.current.kept)) is not None:
         return pause.problem
     if refused.reason != "held" or record is None:
         return None
-    seen = roster.silent_since(record, request.ttl)
+    seen = signs_of_life.silent_since(record, request.ttl)
     return None if seen is None else silence(seen)
 
 
@@ -238,26 +238,26 @@ def how_to_free(name: str) -> str:
     return f"make sure that its run has ended, then run: firecron unlock {name}"
 
 
-class Roster:
+class SignsOfLife:
     """When each instance was last seen, as this process knows it. It looks every `recovery_interval`.
 
-    A process that doesn't tick never looks, so its roster is empty. A look may be minutes old, so a later sign of life
-    in a record overrules it.
+    A process that doesn't tick never looks, so it has no signs of life. A look may be minutes old, so a later sign of
+    life in a record overrules it.
     """
 
     def __init__(self) -> None:
         # All three are replaced together, because other threads read them: the last signs of life, the limit of silence
         # at the last look, and the instances whose nodes went between two looks without having been silent before.
-        self._look: tuple[dict[str, int], float, set[str]] = ({}, 0, set())
+        self._seen: tuple[dict[str, int], float, set[str]] = ({}, 0, set())
 
-    def note(self, found: Instances, now: int) -> None:
+    def observe(self, found: Instances, now: int) -> None:
         """Remember a look at `cron-instances`, taken at RTDB's time `now`."""
-        before, old_limit, left = self._look
+        before, old_limit, left = self._seen
         last_seen = found.last_seen()
         # An instance whose node was removed since the last look is remembered for a day, because no lease is longer.
         gone = {instance: at for instance, at in before.items() if instance not in last_seen and at > now - DAY}
         left = {instance for instance, at in gone.items() if instance in left or at >= old_limit}
-        self._look = ({**gone, **last_seen}, found.silent_before(now), left)
+        self._seen = ({**gone, **last_seen}, found.silent_before(now), left)
 
     def silent_since(self, record: LockRecord, ttl: int) -> int | None:
         """Return the last sign of life of a lock's holder if its instance is silent; None if it is alive or unknown.
@@ -266,7 +266,7 @@ class Roster:
         expiry if the holder's ttl is `ttl` (in milliseconds), the ttl of this request. All instances that run the same
         job have the same ttl.
         """
-        last_seen, limit, left = self._look
+        last_seen, limit, left = self._seen
         seen = last_seen.get(record.instance) if record.instance else None
         if seen is None or record.releasedAt is not None:
             return None

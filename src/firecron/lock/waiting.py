@@ -1,8 +1,8 @@
 """Waiting for a lock: when to ask again, and what is heard of it meanwhile.
 
-After the first refusal a waiter follows the lock's node, if the store reports changes; `Hearing` then decides when to
-ask again, from values alone. What is heard is a hint, and decides nothing about a lock: it makes a waiter ask sooner,
-and the answer decides.
+After the first refusal a waiter follows the lock's node, if the store reports changes; `RetryPolicy` then decides when
+to ask again, from values alone. What is heard is a hint, and decides nothing about a lock: it makes a waiter ask
+sooner, and the answer decides.
 
     nothing is heard                    it asks again and again, with growing pauses of up to 2 s, or as long as the
                                         database asks for
@@ -15,10 +15,10 @@ watch that sends nonsense is soon as slow as none. Each time that another holder
 is over takes a tenth off again, unless the last ask has shown the watch to be wrong: the last waiters of a crowd don't
 pause as if all were still there.
 
-`Streams` has one stream for each node that somebody in the process follows, shared by all who follow it:
+`NodeStreams` has one stream for each node that somebody in the process follows, shared by all who follow it:
 
     follow = Follow("cron-locks/report", wake)
-    streams.add(follow)           # from here on `wake` is called, by another thread, whenever `heard` changes
+    streams.add(follow)           # from here on `wake` is called, by another thread, whenever `update` changes
     follow.heard                  # the last value that came; None while no stream is open: poll
     streams.discard(follow)
 
@@ -44,7 +44,7 @@ from typing import TypeAlias
 from firecron.base.clocks import Deadline, Moment, Timing, backoff, heeding
 from firecron.base.events import Events
 from firecron.base.instants import to_milliseconds
-from firecron.base.recent import Recent
+from firecron.base.last_values import LastValues
 from firecron.errors import Denied, Malformed, NoCredentials
 from firecron.lock.fields import is_paused
 from firecron.lock.record import LockRecord, parse
@@ -55,7 +55,7 @@ from firecron.store import KeptAlive, Store, Watch, Watching
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Update:
     """The last value of a node from a watch. Each value has a higher number than all before it in its process."""
 
     number: int
@@ -70,7 +70,7 @@ _LEAST_OFTEN = 30_000.0
 _LESS = 0.9
 
 
-class Hearing:
+class RetryPolicy:
     """The state of one waiter. `refused` takes the answer to each ask, `seconds` says when to ask next.
 
     Times are in milliseconds on the monotonic clock. `chance` (0 to 1) is random.
@@ -84,15 +84,15 @@ class Hearing:
         self._number = 0
         self._refusal: Refusal | None = None
         self._longest = _SHORTEST_PAUSE
-        self._pause = 0.0
+        self._delay = 0.0
         self._seen = 0
         self._seen_at = 0.0
         self._free_since: float | None = None
         self._was_misled = False
         self._polls_at: float | None = None
 
-    def refused(self, refusal: Refusal, heard: Heard | None, mono: float) -> None:
-        """Take the answer to an ask that was made at `mono`, when `heard` was the last that was heard."""
+    def refused(self, refusal: Refusal, update: Update | None, mono: float) -> None:
+        """Take the answer to an ask that was made at `mono`, when `update` was the last that was heard."""
         before = self._refusal
         if self._free_since is not None and before is not None and refusal.reason == "held":
             self._was_misled = refusal.holder == before.holder
@@ -100,39 +100,39 @@ class Hearing:
             self._longest = min(2 * self._longest, most)
         self._tries += 1
         self._asked = mono
-        self._number = 0 if heard is None else heard.number
+        self._number = 0 if update is None else update.number
         self._refusal = refusal
-        self._pause = self._longest * self._chance()
+        self._delay = self._longest * self._chance()
         self._free_since = self._polls_at = None
 
-    def seconds(self, heard: Heard | None, moment: Moment | None, mono: float) -> float:
+    def seconds(self, update: Update | None, moment: Moment | None, mono: float) -> float:
         """Return the seconds until the next ask, by what is heard now. `moment` is RTDB's time, if it is known."""
-        return max(0.0, self.due(heard, moment, mono) - mono) / 1000
+        return max(0.0, self.due(update, moment, mono) - mono) / 1000
 
-    def due(self, heard: Heard | None, moment: Moment | None, mono: float) -> float:
+    def due(self, update: Update | None, moment: Moment | None, mono: float) -> float:
         """Return when to ask next, on the monotonic clock."""
         refusal = self._refusal
-        if heard is None or moment is None or refusal is None or refusal.reason != "held":
+        if update is None or moment is None or refusal is None or refusal.reason != "held":
             self._free_since = None
             if self._polls_at is None:
                 error = None if refusal is None else refusal.error
                 self._polls_at = mono + heeding(backoff(self._tries + 2, self._chance()), error) * 1000
             return self._polls_at
         self._polls_at = None
-        if heard.number != self._seen:
-            self._seen, self._seen_at = heard.number, mono
-        is_news = heard.number > self._number
-        free_at = _free_at(heard.node, moment.server, self._margin) if is_news else _said_by(refusal)
+        if update.number != self._seen:
+            self._seen, self._seen_at = update.number, mono
+        is_news = update.number > self._number
+        free_at = _free_at(update.node, moment.server, self._margin) if is_news else _said_by(refusal)
         due = moment.mono + free_at - moment.server
         if not is_news or due > mono:
             if self._free_since is not None and not self._was_misled:
                 self._longest = max(_SHORTEST_PAUSE, _LESS * self._longest)
-                self._pause = self._longest * self._chance()
+                self._delay = self._longest * self._chance()
             self._free_since = None
         elif self._free_since is None:
             self._free_since = max(due, self._seen_at)  # the same value once more puts nothing off
         free_since = due if self._free_since is None else self._free_since
-        return min(free_since + self._pause, self._asked + _LEAST_OFTEN)
+        return min(free_since + self._delay, self._asked + _LEAST_OFTEN)
 
 
 def _free_at(node: object, now: int, margin: int) -> float:
@@ -200,14 +200,14 @@ class Follow:
     def __init__(self, path: str, wake: Callable[[], object]) -> None:
         self.path = path
         self.wake = wake
-        self.heard: Heard | None = None
+        self.update: Update | None = None
         self.silence: Silence | None = None
 
-    def believed(self) -> Heard | None:
+    def fresh(self) -> Update | None:
         """Return what was heard last; None if nothing comes, or if the stream may be dead: it is silent."""
-        return self.heard if self._silence() < SILENT else None
+        return self.update if self._silence() < SILENT else None
 
-    def doubted_in(self) -> float:
+    def stale_in(self) -> float:
         """Return the milliseconds until the stream may be dead, if it stays silent; infinity if that is past."""
         left = SILENT - self._silence()
         return left if left > 0 else inf
@@ -217,14 +217,14 @@ class Follow:
         return 0.0 if silence is None else silence()
 
 
-class _Stream:
-    """The stream of one node. `heard` and `watch` are None while it is not open; then `silence` is not looked at."""
+class _NodeStream:
+    """The stream of one node. `update` and `watch` are None while it is not open; then `silence` is not looked at."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.follows: dict[Follow, None] = {}
         self.is_running = False
-        self.heard: Heard | None = None
+        self.update: Update | None = None
         self.watch: Watch | None = None
         self.silence: Silence | None = None
 
@@ -235,7 +235,7 @@ _LONGEST_PAUSE = 300_000.0
 _LASTING = 60_000.0
 
 
-class Streams:
+class NodeStreams:
     """Tells followers of the store's nodes. Without `begin`, or a store that is `Watching`, they hear nothing."""
 
     def __init__(
@@ -257,13 +257,13 @@ class Streams:
         self.places = places or Places()
         self._chance = chance
         self._changed = threading.Condition()
-        self._streams: dict[str, _Stream] = {}
-        self._told: Recent[str, None] = Recent()
+        self._streams: dict[str, _NodeStream] = {}
+        self._told: LastValues[str, None] = LastValues()
         # For all streams, so that a value of the next stream of a node is newer, too.
         self._numbers = count(1)
 
     @property
-    def can_tell(self) -> bool:
+    def can_watch(self) -> bool:
         """Whether there can be streams at all."""
         return self.begin is not None and isinstance(self._store, Watching)
 
@@ -271,7 +271,7 @@ class Streams:
     def open(self) -> int:
         """The number of streams that are open now."""
         with self._changed:
-            return sum(stream.heard is not None for stream in self._streams.values())
+            return sum(stream.update is not None for stream in self._streams.values())
 
     @property
     def followers(self) -> int:
@@ -281,19 +281,19 @@ class Streams:
 
     def add(self, follow: Follow) -> None:
         """Tell this follower from now on. A second call changes nothing."""
-        if not self.can_tell:
+        if not self.can_watch:
             return
         with self._changed:
-            stream = self._streams.setdefault(follow.path, _Stream(follow.path))
+            stream = self._streams.setdefault(follow.path, _NodeStream(follow.path))
             stream.follows[follow] = None
-            follow.heard, follow.silence = stream.heard, stream.silence
+            follow.update, follow.silence = stream.update, stream.silence
         self._serve()
 
     def discard(self, follow: Follow) -> None:
         """Tell this follower nothing any more. A second call changes nothing."""
         watch: Watch | None = None
         with self._changed:
-            follow.heard = follow.silence = None
+            follow.update = follow.silence = None
             stream = self._streams.get(follow.path)
             if stream is None or follow not in stream.follows:
                 return
@@ -343,7 +343,7 @@ class Streams:
                 self._complain(stream, error)
                 return
 
-    def _run(self, stream: _Stream) -> None:
+    def _run(self, stream: _NodeStream) -> None:
         """Keep the stream open for as long as somebody follows it."""
         failures = 0
         try:
@@ -363,7 +363,7 @@ class Streams:
             self.places.leave()
         self._serve()
 
-    def _listen(self, stream: _Stream) -> None:
+    def _listen(self, stream: _NodeStream) -> None:
         """Open the stream, and pass on its values until nobody follows it. Raise what ends it before."""
         assert isinstance(self._store, Watching), "only such a store is listened to"
         watch = self._store.watch(stream.path, Deadline.after(self._timing, self._timeout))
@@ -376,9 +376,9 @@ class Streams:
                 with self._changed:
                     if not self._is_wanted(stream):
                         return
-                    stream.heard = Heard(next(self._numbers), node)
+                    stream.update = Update(next(self._numbers), node)
                     for follow in stream.follows:
-                        follow.heard, follow.silence = stream.heard, stream.silence
+                        follow.update, follow.silence = stream.update, stream.silence
                     wakes = [follow.wake for follow in stream.follows]
                 self._wake(wakes)
         finally:
@@ -386,10 +386,10 @@ class Streams:
                 stream.watch = None
             watch.close()
 
-    def _is_wanted(self, stream: _Stream) -> bool:
+    def _is_wanted(self, stream: _NodeStream) -> bool:
         return self._streams.get(stream.path) is stream
 
-    def _lose(self, stream: _Stream, error: Exception) -> None:
+    def _lose(self, stream: _NodeStream, error: Exception) -> None:
         with self._changed:
             if not self._is_wanted(stream):
                 return
@@ -397,7 +397,7 @@ class Streams:
         self._complain(stream, error)
         self._wake(wakes)
 
-    def _rest(self, stream: _Stream, pause: float) -> None:
+    def _rest(self, stream: _NodeStream, pause: float) -> None:
         ends = self._timing.mono() + pause
         with self._changed:
             while self._is_wanted(stream) and (left := ends - self._timing.mono()) > 0:
@@ -412,7 +412,7 @@ class Streams:
                 message = f"A waiter could not be told of a change: {error!r}"
                 self._events.emit("watch.failed", "watch", logging.WARNING, message, error, why=repr(error))
 
-    def _complain(self, stream: _Stream, error: Exception) -> None:
+    def _complain(self, stream: _NodeStream, error: Exception) -> None:
         """Say why a stream is not open. Each reason is INFO once, because streams break as connections do.
 
         Without credentials nothing works, which the clock says once for all.
@@ -424,9 +424,9 @@ class Streams:
         self._events.emit("watch.failed", stream.path.rpartition("/")[2], level, message, why=why)
 
 
-def _hush(stream: _Stream) -> list[Callable[[], object]]:
+def _hush(stream: _NodeStream) -> list[Callable[[], object]]:
     """Let the followers hear nothing. Return how to wake them. Called under the lock."""
-    stream.heard = None
+    stream.update = None
     for follow in stream.follows:
-        follow.heard = follow.silence = None
+        follow.update = follow.silence = None
     return [follow.wake for follow in stream.follows]

@@ -29,16 +29,16 @@ from typing import Generic, TypeAlias, TypeVar, cast
 from firecron.base.clocks import Timing
 from firecron.base.flag import in_each_process
 from firecron.base.instants import to_text
-from firecron.base.recent import Recent
+from firecron.base.last_values import LastValues
 from firecron.errors import Denied, StoreError
-from firecron.jobs.catalogue import LIVE_BEATS, Declared, Group, known_groups
+from firecron.jobs.catalogue import LIVE_BEATS, CatalogueEntry, Group, known_groups
 from firecron.lock.database import Database
-from firecron.lock.waiting import Follow, Heard
+from firecron.lock.waiting import Follow, Update
 from firecron.ops.health import JobVerdict
 from firecron.ops.status import Nodes, Report, Row, SeenJobs, Status
 from firecron.ops.views import children
 from firecron.runs.entry import Entry
-from firecron.scheduler.recovery import Judged
+from firecron.scheduler.recovery import Evaluated
 
 # --- the newest entry of each job's history
 
@@ -62,7 +62,7 @@ class _Last:
     again_at: float
 
 
-class Lasts:
+class NewestEntries:
     """Puts the newest entries into rows. `read` returns the newest entry of a job, or raises StoreError."""
 
     def __init__(self, read: Callable[[str], Entry | None]) -> None:
@@ -191,7 +191,7 @@ class Shared(Generic[T]):
 
     def _begin_process(self) -> None:
         self._lock = threading.Lock()
-        self._values: Recent[str, _Value[T]] = Recent()
+        self._values: LastValues[str, _Value[T]] = LastValues()
         self._values.most = self._most
 
     def _fill(self, name: str, value: _Value[T]) -> None:
@@ -228,16 +228,16 @@ class Board:
         self.database = database
         timing = database.timing
         self._status = Status(database)
-        self._lasts = Lasts(self._status.last)
+        self._newest = NewestEntries(self._status.last)
         self._catalogue = Shared(lambda _: self._status.catalogue(), timing, _CATALOGUE_AGE)
         self._groups = Shared(lambda _: self._read_groups(), timing, _GROUPS_AGE)
         self._nodes = Shared(lambda _: self._children(database.paths.locks), timing, _LOCKS_AGE)
-        self._picture = Shared(lambda _: self._look(), timing, _PICTURE_AGE)
+        self._picture = Shared(lambda _: self._read_jobs(), timing, _PICTURE_AGE)
         # One for each page: a program may have several.
         self._follows: dict[Callable[[], object], Follow] = {}
         self._group_names: frozenset[str] = frozenset()
 
-    def look(self) -> SeenJobs:
+    def jobs(self) -> SeenJobs:
         """Return all jobs, with the newest entries of their histories. Raise StoreError."""
         return self._picture.get()
 
@@ -249,13 +249,13 @@ class Board:
     @property
     def again_at(self) -> float:
         """When to look again for an entry that is about to come, on the monotonic clock."""
-        return self._lasts.again_at
+        return self._newest.again_at
 
     def node(self, name: str) -> object:
         """Return the node of a lock; None without one. Raise StoreError."""
         return self._lock_nodes().get(name)
 
-    def declared(self, name: str) -> Declared | None:
+    def declared(self, name: str) -> CatalogueEntry | None:
         """Return what the catalogue says of a job; None if it says nothing that can be read. Raise StoreError."""
         return self._catalogue.get().get(name)
 
@@ -274,10 +274,10 @@ class Board:
         self.changed()
 
     @property
-    def heard(self) -> Heard | None:
+    def update(self) -> Update | None:
         """The last value of the stream of the locks; None where there is none, or where it may be dead."""
-        believed = (follow.believed() for follow in tuple(self._follows.values()))
-        return next((heard for heard in believed if heard is not None), None)
+        believed = (follow.fresh() for follow in tuple(self._follows.values()))
+        return next((update for update in believed if update is not None), None)
 
     def follow(self, wake: Callable[[], object]) -> None:
         """Follow the changes of the locks from now on. `wake` is called after each, by another thread."""
@@ -288,9 +288,9 @@ class Board:
         """Call `wake` no more."""
         self.database.streams.discard(self._follows.pop(wake))
 
-    def _look(self) -> SeenJobs:
-        seen = self._status.judge(self._read(_GROUPS_AGE))
-        return self._lasts.put_into(seen, self.database.timing.mono())
+    def _read_jobs(self) -> SeenJobs:
+        seen = self._status.evaluate(self._read(_GROUPS_AGE))
+        return self._newest.put_into(seen, self.database.timing.mono())
 
     def _read(self, groups_age: float) -> Nodes:
         # First, because they may show that the catalogue is old.
@@ -300,8 +300,8 @@ class Board:
         return Nodes(catalogue, nodes, _kept(groups, then, groups_age), now)
 
     def _lock_nodes(self) -> Mapping[str, object]:
-        heard = self.heard
-        return self._nodes.get() if heard is None else children(heard.node, self.database.paths.locks)
+        update = self.update
+        return self._nodes.get() if update is None else children(update.node, self.database.paths.locks)
 
     def _read_groups(self) -> tuple[tuple[Group, ...] | None, float]:
         """Return the groups, and when they were read; None where the security rules don't let this user read them."""
@@ -350,12 +350,12 @@ class HealthReport:
                     self._complain(self._report.problem)
             return self._report
 
-    def judged(self) -> Sequence[Judged] | None:
+    def evaluate(self) -> Sequence[Evaluated] | None:
         """Return the verdict about each job; None if the database can't be read."""
         report = self.get()
         if report.problem is not None:
             return None
-        return [_judged(verdict, report.now) for verdict in report.verdicts]
+        return [_evaluated(verdict, report.now) for verdict in report.verdicts]
 
     def _read(self) -> Report:
         try:
@@ -368,6 +368,6 @@ class HealthReport:
         self._database.events.emit("health.unknown", "firecron", logging.WARNING, message, why=why)
 
 
-def _judged(verdict: JobVerdict, now: int) -> Judged:
+def _evaluated(verdict: JobVerdict, now: int) -> Evaluated:
     slot = None if verdict.due is None else to_text(verdict.due)
-    return Judged(verdict.job, verdict.word, slot, 0 if verdict.since is None else now - verdict.since, verdict.why)
+    return Evaluated(verdict.job, verdict.word, slot, 0 if verdict.since is None else now - verdict.since, verdict.why)

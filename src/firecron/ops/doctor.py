@@ -34,7 +34,7 @@ from firecron.rtdb.store import may_read
 from firecron.rtdb.target import Target, find_target
 from firecron.rtdb.tokens import Credential, RefreshingTokens, google_fetch
 from firecron.scheduler.engine import Engine
-from firecron.scheduler.startup import Verdict, judge
+from firecron.scheduler.startup import Verdict, evaluate_guard
 from firecron.settings import Settings, load
 from firecron.store import NULL_ETAG, Snapshot, Watching
 
@@ -75,7 +75,7 @@ def examine(
     try:
         settings = load() if crons is None else crons.settings
         yield from findings.settings(settings)
-        judged = judge(None, settings.runtime_variable, settings.runtime_value, variables)
+        judged = evaluate_guard(None, settings.runtime_variable, settings.runtime_value, variables)
         verdict = judged if crons is None else crons.verdict
         yield from findings.guard(settings, verdict, variables)
         if crons is not None:
@@ -126,12 +126,12 @@ class Examination:
                 yield from clock
                 step = "writing"
                 yield from self._writing(target)
-            if self._database.streams.can_tell:
+            if self._database.streams.can_watch:
                 yield self._watch()
             step = "strangers"
             yield self._strangers(target)
             step = "locks"
-            yield from findings.locks(Operator(self._database).look_at_all(with_holders=True).views)
+            yield from findings.locks(Operator(self._database).read_all(with_holders=True).views)
             step = "instances"
             yield from self._instances()
             if wanted:

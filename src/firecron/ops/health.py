@@ -43,7 +43,7 @@ from typing import Literal, TypeAlias
 from firecron.base.instants import number, to_datetime, to_milliseconds, to_text, whole
 from firecron.base.texts import plain
 from firecron.errors import Malformed
-from firecron.jobs.catalogue import Declared, Group, dissenting, live_groups_of, retired
+from firecron.jobs.catalogue import CatalogueEntry, Group, dissenting, live_groups_of, retired
 from firecron.lock.fields import Pause, misfit, pause_in, resumed_at
 from firecron.lock.record import DAY, LockRecord, after_claim, parse
 from firecron.lock.refusal import how_to_free
@@ -113,8 +113,8 @@ def undeclared(names: Iterable[str], verdicts: Iterable[JobVerdict]) -> list[Job
     return [JobVerdict(name, "undeclared", why=verdict.why) for name, verdict in found if not verdict.is_judged]
 
 
-def judge(
-    declared: Declared,
+def evaluate(
+    declared: CatalogueEntry,
     node: object,
     groups: Collection[Group] | None,
     now: int,
@@ -125,7 +125,7 @@ def judge(
 
     Without `groups`, because they can't be read, no job is retired or unattended. Durations are milliseconds.
     """
-    found = _judge(declared, node, groups, now, margin, alert_margin)
+    found = _evaluate(declared, node, groups, now, margin, alert_margin)
     others = dissenting(declared, groups or (), now)
     if not others:
         return found
@@ -135,8 +135,8 @@ def judge(
     return replace(found, why=f"{said}; {found.why}", is_warning=True)
 
 
-def _judge(
-    declared: Declared, node: object, groups: Collection[Group] | None, now: int, margin: int, alert_margin: int
+def _evaluate(
+    declared: CatalogueEntry, node: object, groups: Collection[Group] | None, now: int, margin: int, alert_margin: int
 ) -> JobVerdict:
     job, fields = plain(declared.name), node if isinstance(node, dict) else {}
     if groups is not None and retired(declared, groups, now):
@@ -174,7 +174,7 @@ def _paused(job: str, pause: Pause, now: int) -> JobVerdict:
     return JobVerdict(job, "paused", pause.at, why=f"{pause}{since}", is_warning=is_warning)
 
 
-def _unattended(job: str, declared: Declared, groups: Collection[Group]) -> JobVerdict:
+def _unattended(job: str, declared: CatalogueEntry, groups: Collection[Group]) -> JobVerdict:
     named = (group for group in groups if group.jobs is not None and declared.name in group.jobs)
     last_seen = max((group.seen_at for group in named if group.seen_at is not None), default=None)
     seen = "" if last_seen is None else f" (one was last seen at {to_text(last_seen)})"
@@ -192,7 +192,7 @@ def _malformed(job: str, problem: str) -> JobVerdict:
     return JobVerdict(job, "stuck", why=why)
 
 
-def _held(job: str, declared: Declared, record: LockRecord, now: int) -> JobVerdict | None:
+def _held(job: str, declared: CatalogueEntry, record: LockRecord, now: int) -> JobVerdict | None:
     """Return the verdict about a job whose lock is not free; None if it is only kept for its minimum time."""
     since = None if record.acquiredAt is None else whole(record.acquiredAt)
     if record.is_stuck(now):
@@ -212,7 +212,7 @@ def _held(job: str, declared: Declared, record: LockRecord, now: int) -> JobVerd
 
 
 def _late_before(
-    limit: int, declared: Declared, record: LockRecord | None, fields: Mapping[str, object], now: int
+    limit: int, declared: CatalogueEntry, record: LockRecord | None, fields: Mapping[str, object], now: int
 ) -> int | None:
     """Return the first tick that should have been claimed and was not, if it is from before this limit."""
     after = max(_since_when(declared, record, fields, now), default=limit)
@@ -223,7 +223,9 @@ def _late_before(
     return due if due < limit else None
 
 
-def _since_when(declared: Declared, record: LockRecord | None, fields: Mapping[str, object], now: int) -> Iterator[int]:
+def _since_when(
+    declared: CatalogueEntry, record: LockRecord | None, fields: Mapping[str, object], now: int
+) -> Iterator[int]:
     """Yield the instants up to which something spoke against a run. A late tick is newer than each of them."""
     if record is not None:
         yield freed_at(record)
@@ -237,7 +239,7 @@ def _since_when(declared: Declared, record: LockRecord | None, fields: Mapping[s
         yield resumed
 
 
-def _late(job: str, declared: Declared, due: int, since: int) -> JobVerdict:
+def _late(job: str, declared: CatalogueEntry, due: int, since: int) -> JobVerdict:
     whom = "instances are" if declared.ticks else "trigger is"
     why = (
         f"nobody has claimed its tick {to_text(due)}, although its lock was free, and it was to start within "
@@ -246,7 +248,7 @@ def _late(job: str, declared: Declared, due: int, since: int) -> JobVerdict:
     return JobVerdict(job, "late", since, due, why)
 
 
-def _ended(job: str, declared: Declared, record: LockRecord | None) -> JobVerdict:
+def _ended(job: str, declared: CatalogueEntry, record: LockRecord | None) -> JobVerdict:
     """Return the verdict about a job of which no tick is late, by how its last runs have ended."""
     if record is None or record.slot is None:
         return JobVerdict(job, "ok", why="none of its ticks was claimed yet, and none is late")
@@ -271,7 +273,7 @@ def _ended(job: str, declared: Declared, record: LockRecord | None) -> JobVerdic
     )
 
 
-def _disagreement(declared: Declared, others: Collection[Group]) -> str:
+def _disagreement(declared: CatalogueEntry, others: Collection[Group]) -> str:
     where = " and ".join(sorted({_named(group.service) for group in others}))
     last = plain(declared.revision) if declared.revision else _service(declared)
     if declared.disabled:
@@ -280,7 +282,7 @@ def _disagreement(declared: Declared, others: Collection[Group]) -> str:
     return f"live instances of {where} run it by another schedule than {schedule}, which {last} declared last"
 
 
-def _service(declared: Declared) -> str:
+def _service(declared: CatalogueEntry) -> str:
     """Return what a person starts, and whose log a person reads."""
     return _named(declared.service)
 

@@ -1,7 +1,7 @@
 """The operator: looks at locks, changes them by hand, and takes jobs out of the catalogue.
 
     operator = Operator(Database())
-    seen = operator.look("nightly-import")
+    seen = operator.read("nightly-import")
     operator.unlock(seen)
 
 `unlock` frees the acquisition that was seen, however often it has been renewed since, and never a later acquisition:
@@ -11,11 +11,11 @@ and all other fields stay, and the holder learns of it at its next renewal. It d
 `cancel` asks the holder of the acquisition that was seen to stop. The lock stays held until the holder releases it.
 
 Each change of a lock leaves an act in `cron-acts`: a pause and a resume in their own write, the others after it
-(`lock/trail`). `by` is who acts, as the caller has authenticated them; without it, the user and the host of this
+(`lock/audit_log`). `by` is who acts, as the caller has authenticated them; without it, the user and the host of this
 process.
 
     catalogue = Catalogue(Database())
-    (entry,) = catalogue.look(["digest"])
+    (entry,) = catalogue.read(["digest"])
     catalogue.forget(entry)
 
 `forget` removes the entry of a job that no program has any more, and nothing else: the lock's node, with its last slot
@@ -36,11 +36,11 @@ from firecron.base.clocks import wait_or_raise
 from firecron.base.instants import aware_milliseconds
 from firecron.base.texts import plain
 from firecron.errors import Denied, FirecronError, Malformed, Unavailable
-from firecron.jobs.catalogue import Declared, Group, live_groups_of, read_declared, read_groups
+from firecron.jobs.catalogue import CatalogueEntry, Group, live_groups_of, read_declared, read_groups
+from firecron.lock.audit_log import Act, AuditLog, Deed
 from firecron.lock.database import Database
 from firecron.lock.protocol import OVERTAKEN
 from firecron.lock.refusal import Instances, inspect_instances
-from firecron.lock.trail import Act, Deed, Trail
 from firecron.ops.views import (
     LockView,
     TickSteps,
@@ -105,7 +105,7 @@ class Operator:
         """The settings of the database."""
         return self._database.settings
 
-    def look(self, name: str) -> Seen:
+    def read(self, name: str) -> Seen:
         """Return the view and the node of one lock. Raise ConfigurationError if the name is not valid."""
         snapshot = self._database.store.read(self._path(name), self._database.deadline())
         now = self._now()
@@ -114,7 +114,7 @@ class Operator:
             view = inspect_lock(name, self._path(name), snapshot.node, now, self._database.margin, self._instances())
         return Seen(view, now, snapshot)
 
-    def look_at_all(self, *, with_holders: bool = False) -> SeenAll:
+    def read_all(self, *, with_holders: bool = False) -> SeenAll:
         """Return every lock that has a node. `with_holders` also finds out whether the holders' instances are alive."""
         node = self._database.node(self._database.paths.locks)
         nodes = children(node, self._database.paths.locks)
@@ -166,7 +166,7 @@ class Operator:
         It takes one request for each job, several of them at the same time, and two or three requests for all.
         """
         try:
-            views, denied = {view.name: view for view in self.look_at_all(with_holders=True).views}, None
+            views, denied = {view.name: view for view in self.read_all(with_holders=True).views}, None
         except Denied as error:
             # A user that may not read the locks still gets the history.
             views, denied = {}, str(error)
@@ -242,15 +242,15 @@ class Operator:
         Raise ConfigurationError if `until` is not in the future.
         """
         ends = None if until is None else aware_milliseconds(until, "until")
-        Trail(self._database).pause(name, by or claimed_user(), why, ends)
+        AuditLog(self._database).pause(name, by or claimed_user(), why, ends)
 
     def resume(self, name: str, why: str | None = None, *, by: str | None = None) -> None:
         """End the pause of the lock."""
-        Trail(self._database).resume(name, by or claimed_user(), why)
+        AuditLog(self._database).resume(name, by or claimed_user(), why)
 
     def record(self, deed: Deed, name: str, why: str | None = None, *, by: str | None = None) -> bool:
         """Record an act that was done. If that fails, say so in a WARNING and return False."""
-        return Trail(self._database).record(deed, name, by or claimed_user(), why)
+        return AuditLog(self._database).record(deed, name, by or claimed_user(), why)
 
     def acts(self, name: str | None = None) -> tuple[Act, ...]:
         """Return the newest acts, or those of them on this name, oldest first."""
@@ -289,7 +289,7 @@ class SeenEntry:
 
     name: str
     snapshot: Snapshot
-    declared: Declared | None
+    declared: CatalogueEntry | None
     live: tuple[Group, ...] = ()
 
 
@@ -299,7 +299,7 @@ class Catalogue:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def look(self, names: Iterable[str]) -> list[SeenEntry]:
+    def read(self, names: Iterable[str]) -> list[SeenEntry]:
         """Return the entries of these keys of the catalogue, and who runs the jobs.
 
         A key may be one that no job can have: somebody has typed it, and the status shows it. It takes one request for

@@ -19,9 +19,9 @@ from firecron.base.texts import plain
 from firecron.cron.schedule import schedule_fields
 from firecron.cron.words import without_place
 from firecron.errors import Denied
-from firecron.jobs.catalogue import Declared, Group, known_groups, read_declared
+from firecron.jobs.catalogue import CatalogueEntry, Group, known_groups, read_declared
 from firecron.lock.database import Database
-from firecron.ops.health import JobVerdict, judge, undeclared
+from firecron.ops.health import JobVerdict, evaluate, undeclared
 from firecron.ops.views import LockView, children, inspect_lock, inspect_run
 from firecron.runs.entry import Entry
 
@@ -45,7 +45,7 @@ class Row:
     """
 
     verdict: JobVerdict
-    declared: Declared | None = None
+    declared: CatalogueEntry | None = None
     lock: LockView | None = None
     next: int | None = None
     last: Entry | None = None
@@ -100,7 +100,7 @@ class Nodes:
     An entry that can't be read is None. `groups` is None where the security rules don't let this user read them.
     """
 
-    catalogue: Mapping[str, Declared | None]
+    catalogue: Mapping[str, CatalogueEntry | None]
     locks: Mapping[str, object]
     groups: tuple[Group, ...] | None
     now: int
@@ -112,11 +112,11 @@ class Status:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def look(self) -> SeenJobs:
+    def jobs(self) -> SeenJobs:
         """Return all jobs, with the newest entries of their histories."""
-        return self.with_last(self.judge(self.read()))
+        return self.with_last(self.evaluate(self.read()))
 
-    def read(self, catalogue: Mapping[str, Declared | None] | None = None) -> Nodes:
+    def read(self, catalogue: Mapping[str, CatalogueEntry | None] | None = None) -> Nodes:
         """Return the nodes to judge. A `catalogue` that was read before is not read again."""
         # All of it takes as long as a try to acquire at most.
         ends = self._database.deadline(self._database.settings.acquire_timeout)
@@ -129,7 +129,7 @@ class Status:
             groups = None  # the rules are older than the groups
         return Nodes(catalogue, locks, groups, self._database.now(ends))
 
-    def catalogue(self, ends: Deadline | None = None) -> dict[str, Declared | None]:
+    def catalogue(self, ends: Deadline | None = None) -> dict[str, CatalogueEntry | None]:
         """Return the entries of the catalogue, by the name of their job."""
         try:
             nodes = children(
@@ -145,11 +145,11 @@ class Status:
         return [
             JobVerdict(plain(name), "unknown", why=_UNREADABLE, is_warning=True)
             if declared is None
-            else judge(declared, nodes.locks.get(name), nodes.groups, nodes.now, self._database.margin)
+            else evaluate(declared, nodes.locks.get(name), nodes.groups, nodes.now, self._database.margin)
             for name, declared in sorted(nodes.catalogue.items())
         ]
 
-    def judge(self, nodes: Nodes, names: Collection[str] | None = None) -> SeenJobs:
+    def evaluate(self, nodes: Nodes, names: Collection[str] | None = None) -> SeenJobs:
         """Return all jobs, or those of these names, as these nodes show them, without entries of histories."""
         rows = (
             self._row(name, verdict, nodes)
@@ -207,13 +207,13 @@ def _is_settled(earlier: Row, row: Row, at: int) -> bool:
     return changes == others and all(change is None or change < at - _SETTLED for change in changes)
 
 
-def _next_tick(declared: Declared, verdict: JobVerdict, now: int) -> int | None:
+def _next_tick(declared: CatalogueEntry, verdict: JobVerdict, now: int) -> int | None:
     if declared.disabled or verdict.word == "retired":
         return None
     return to_milliseconds(declared.schedule.after(to_datetime(now)))
 
 
-def _printable(declared: Declared) -> Declared:
+def _printable(declared: CatalogueEntry) -> CatalogueEntry:
     """Return the declaration with texts that are safe to print."""
     return replace(
         declared,

@@ -26,10 +26,10 @@ from firecron.base.instants import to_text, whole
 from firecron.base.texts import plain
 from firecron.errors import Malformed
 from firecron.jobs.run import to_name
+from firecron.lock.audit_log import KEPT, Act, read_act
 from firecron.lock.fields import LEADER, pause_in
 from firecron.lock.record import LockRecord, parse
 from firecron.lock.refusal import Instances, how_to_free
-from firecron.lock.trail import KEPT, Act, read_act
 from firecron.runs.entry import Entry, owner_of, read_entry
 from firecron.steps.protocol import read_step
 

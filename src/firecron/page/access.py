@@ -1,7 +1,7 @@
 """Which visitors a page serves: the program says it when it creates the page, because nothing is open by default.
 
-A gate returns the visitor's `Access`, or the `Denial` of the request. All gates but the program's own function allow a
-visitor whom they know to act as well; a page with `read_only` takes that back.
+An authenticator returns the visitor's `Access`, or the `Denial` of the request. All but the program's own function
+allow a visitor whom they know to act as well; a page with `read_only` takes that back.
 
     access          the program's own function decides
     basic           one user with one password: as safe as the connection, so without TLS the log has a WARNING
@@ -24,15 +24,15 @@ from typing import Literal, Protocol, TypeAlias, TypedDict
 from firecron.base.events import Events
 from firecron.errors import ConfigurationError
 from firecron.page.messages import Access, Visitor, is_encrypted
-from firecron.triggers.access import TIMEOUT, OidcVerifier, OneOrMore, Tokens, make_oidc, texts
+from firecron.triggers.access import TIMEOUT, OidcVerifier, OneOrMore, TokenVerifier, make_oidc, texts
 from firecron.triggers.verifier import Denial
-from firecron.web import Request
+from firecron.web import SiteRequest
 
 Admission: TypeAlias = Access | Denial
 AccessFunction: TypeAlias = Callable[[Visitor], Access | Awaitable[Access | None] | None]
 
 
-class Ways(TypedDict, total=False):
+class AccessOptions(TypedDict, total=False):
     """Those of the arguments of `status_app` that say whom the page serves."""
 
     access: AccessFunction | None
@@ -43,25 +43,25 @@ class Ways(TypedDict, total=False):
     open_to_all: Literal["read"] | None
 
 
-class PageOptions(Ways, total=False):
+class PageOptions(AccessOptions, total=False):
     """The arguments of `status_app`, for those that make the same page of another framework."""
 
     read_only: bool
     open_health: bool
 
 
-class Gate(Protocol):
+class Authenticator(Protocol):
     """Decides about each request. It is called on many threads at the same time."""
 
     @property
     def challenge(self) -> str | None:
         """The header WWW-Authenticate of a 401; None without one."""
 
-    def check(self, request: Request) -> Admission | Awaitable[Admission]:
+    def check(self, request: SiteRequest) -> Admission | Awaitable[Admission]:
         """Return who the visitor is, or why the request is not served; an awaitable only under ASGI."""
 
 
-class OwnGate:
+class OwnAuthenticator:
     """The program's own function, `access`. It may be async where the framework can wait for it."""
 
     challenge = None
@@ -72,7 +72,7 @@ class OwnGate:
         self._access = access
         self._may_wait = may_wait
 
-    def check(self, request: Request) -> Admission | Awaitable[Admission]:
+    def check(self, request: SiteRequest) -> Admission | Awaitable[Admission]:
         found = self._access(Visitor(request.method, request.path, request.headers, request.original))
         if not isinstance(found, Awaitable):
             return _admitted(found)
@@ -96,7 +96,7 @@ def _admitted(found: object) -> Admission:
     raise TypeError(f"access returned {found!r:.80}: it must return an Access with a name, or None")
 
 
-class BasicGate:
+class BasicAuthenticator:
     """Admits the one user who knows the password. The comparison takes the same time whatever was sent."""
 
     challenge = 'Basic realm="firecron", charset="UTF-8"'
@@ -108,7 +108,7 @@ class BasicGate:
         self._events = events
         self._has_warned = False
 
-    def check(self, request: Request) -> Access | Denial:
+    def check(self, request: SiteRequest) -> Access | Denial:
         if not self._has_warned and not is_encrypted(request):
             self._has_warned = True
             message = (
@@ -150,7 +150,7 @@ IAP_ISSUER = "https://cloud.google.com/iap"
 HEADER = "x-goog-iap-jwt-assertion"
 
 
-class IapGate:
+class IapAuthenticator:
     """Admits those whom Identity-Aware Proxy has let pass to these audiences: it says so in a signed header.
 
     The other headers of the proxy are plain text, which anybody can send who reaches the service past the proxy.
@@ -160,9 +160,9 @@ class IapGate:
     challenge = None
 
     def __init__(self, audiences: Sequence[str], *, keys_url: str = IAP_KEYS, timeout: float = TIMEOUT) -> None:
-        self.tokens = Tokens(keys_url, audiences, "ES256", timeout=timeout)
+        self.tokens = TokenVerifier(keys_url, audiences, "ES256", timeout=timeout)
 
-    def check(self, request: Request) -> Access | Denial:
+    def check(self, request: SiteRequest) -> Access | Denial:
         token = request.headers.get(HEADER, "").strip()
         if not token:
             return Denial(403, "the request has not come through Identity-Aware Proxy")
@@ -178,7 +178,7 @@ class IapGate:
         return Access(who, can_act=True)
 
 
-class OidcGate:
+class OidcAuthenticator:
     """OIDC tokens of Google's accounts, as Cloud Monitoring's uptime checks send them."""
 
     challenge = "Bearer"
@@ -186,21 +186,21 @@ class OidcGate:
     def __init__(self, verifier: OidcVerifier) -> None:
         self._verifier = verifier
 
-    def check(self, request: Request) -> Admission:
+    def check(self, request: SiteRequest) -> Admission:
         found = self._verifier.identify(request.headers.get("authorization"))
         return found if isinstance(found, Denial) else Access(found, can_act=True)
 
 
-class OpenGate:
+class OpenAuthenticator:
     """Everybody may look, nobody may act."""
 
     challenge = None
 
-    def check(self, request: Request) -> Admission:
+    def check(self, request: SiteRequest) -> Admission:
         return Access("anybody")
 
 
-def choose_gate(
+def choose_authenticator(
     events: Events,
     *,
     may_wait: bool = True,
@@ -210,8 +210,9 @@ def choose_gate(
     audience: OneOrMore | None = None,
     email: OneOrMore | None = None,
     open_to_all: Literal["read"] | None = None,
-) -> Gate:
-    """Return the gate that the arguments of `status_app` ask for. Raise ConfigurationError unless it is exactly one.
+) -> Authenticator:
+    """Return the authenticator that the arguments of `status_app` ask for. Raise ConfigurationError unless it is
+    exactly one.
 
     `may_wait` is false where nothing can wait for an async `access`.
     """
@@ -226,13 +227,13 @@ def choose_gate(
     if access is not None:
         if not callable(access):
             raise ConfigurationError(f"access={access!r} can't be called: give a function of a Visitor")
-        return OwnGate(access, may_wait=may_wait)
+        return OwnAuthenticator(access, may_wait=may_wait)
     if basic is not None:
-        return BasicGate(basic, events)
+        return BasicAuthenticator(basic, events)
     if iap_audience is not None:
-        return IapGate(texts("iap_audience", iap_audience))
+        return IapAuthenticator(texts("iap_audience", iap_audience))
     if has_oidc:
-        return OidcGate(make_oidc(audience, email))
+        return OidcAuthenticator(make_oidc(audience, email))
     if open_to_all != "read":
         raise ConfigurationError(
             f'open_to_all={open_to_all!r} is not known: "read" lets everybody look, and nobody act'
@@ -240,4 +241,4 @@ def choose_gate(
     events.emit(
         "page.open", "firecron", logging.INFO, "The page shows all jobs to every visitor that reaches it; none can act"
     )
-    return OpenGate()
+    return OpenAuthenticator()

@@ -27,10 +27,10 @@ from firecron.ops.board import Board
 from firecron.ops.operator import Operator, Seen
 from firecron.page.messages import Access, Route, as_json, problem
 from firecron.page.reads import Code, Details, store_problem
-from firecron.web import Reply
+from firecron.web import SiteReply
 
 
-class Doing:
+class Actions:
     """Does what visitors ask for."""
 
     def __init__(self, operator: Operator, board: Board, details: Details, code: Code, events: Events) -> None:
@@ -40,7 +40,7 @@ class Doing:
         self._details = details
         self._code = code
 
-    def act(self, route: Route, body: Mapping[str, object], access: Access) -> Reply:
+    def act(self, route: Route, body: Mapping[str, object], access: Access) -> SiteReply:
         name, who = route.name, access.who
         acts = {
             "run": self._run,
@@ -52,7 +52,7 @@ class Doing:
         try:
             assert route.act is not None, "a POST has an act"
             return acts[route.act](name, body, who)
-        except _Refused as refused:
+        except _RefusedAct as refused:
             return refused.reply
         except UnknownJob as error:
             return problem(404, "unknown_job", str(error))
@@ -67,7 +67,7 @@ class Doing:
         self._board.done()
         self._details.done(name)
 
-    def _run(self, name: str, body: Mapping[str, object], who: str) -> Reply:
+    def _run(self, name: str, body: Mapping[str, object], who: str) -> SiteReply:
         resume, why = _text(body, "resume"), _why(body)
         tick = None if resume is None else _tick(resume)
         why_not = self._code.why_not(name)
@@ -107,7 +107,7 @@ class Doing:
         finally:
             forget()
 
-    def _pause(self, name: str, body: Mapping[str, object], who: str) -> Reply:
+    def _pause(self, name: str, body: Mapping[str, object], who: str) -> SiteReply:
         why, until = _why(body), _instant(body, "until")
         self._seen(name)
         try:
@@ -116,7 +116,7 @@ class Doing:
             raise _bad_body(str(error)) from None
         return _done(f"{name} is paused everywhere{'' if until is None else f' until {to_text(until)}'}")
 
-    def _resume(self, name: str, body: Mapping[str, object], who: str) -> Reply:
+    def _resume(self, name: str, body: Mapping[str, object], who: str) -> SiteReply:
         why = _why(body)
         seen = self._seen(name)
         if not seen.view.has_pause:
@@ -124,7 +124,7 @@ class Doing:
         self._operator.resume(name, why, by=who)
         return _done(f"{name} is resumed")
 
-    def _unlock(self, name: str, body: Mapping[str, object], who: str) -> Reply:
+    def _unlock(self, name: str, body: Mapping[str, object], who: str) -> SiteReply:
         why = _why(body)
         seen = self._seen(name)
         if not seen.view.is_taken:
@@ -133,7 +133,7 @@ class Doing:
             return _changed(name, "unlocked")
         return _done(f"{name} is unlocked")
 
-    def _cancel(self, name: str, body: Mapping[str, object], who: str) -> Reply:
+    def _cancel(self, name: str, body: Mapping[str, object], who: str) -> SiteReply:
         why, fence = _why(body), body.get("fence")
         seen = self._seen(name)
         if fence is not None and fence != seen.view.fence:
@@ -149,17 +149,17 @@ class Doing:
 
     def _seen(self, name: str) -> Seen:
         """Return the lock as it is now. Refuse a name that is unknown, and a malformed node."""
-        seen = self._operator.look(name)
+        seen = self._operator.read(name)
         view = seen.view
         if view.state == "absent" and self._board.declared(name) is None:
             raise UnknownJob(f"{name} is no job: the catalogue and the locks don't have it")
         if view.state == "malformed":
             message = f"nothing was changed, because the node of {name} is malformed: {view.problem}; {view.remedy}"
-            raise _Refused(409, "malformed", message)
+            raise _RefusedAct(409, "malformed", message)
         return seen
 
 
-class _Refused(Exception):
+class _RefusedAct(Exception):
     """An act that is not done, and the reply that says why."""
 
     def __init__(self, status: int, error: str, message: str) -> None:
@@ -167,11 +167,11 @@ class _Refused(Exception):
         self.reply = problem(status, error, message)
 
 
-def _bad_body(message: str) -> _Refused:
-    return _Refused(400, "bad_request", message)
+def _bad_body(message: str) -> _RefusedAct:
+    return _RefusedAct(400, "bad_request", message)
 
 
-def _ran(name: str, result: Result) -> Reply:
+def _ran(name: str, result: Result) -> SiteReply:
     run, refusal = result.run, result.refusal
     slot = None if run is None or run.slot is None else to_text(run.slot)
     fields = {"job": name, "slot": slot, "run": None if run is None else run.idempotency_key}
@@ -184,11 +184,11 @@ def _ran(name: str, result: Result) -> Reply:
     return as_json(200, {**fields, "result": result.outcome, "message": f'"{name}" {result.outcome}{why}'})
 
 
-def _done(message: str) -> Reply:
+def _done(message: str) -> SiteReply:
     return as_json(200, {"message": message})
 
 
-def _changed(name: str, what: str) -> Reply:
+def _changed(name: str, what: str) -> SiteReply:
     return problem(409, "changed", f"{name} was not {what}: it has changed since it was seen")
 
 

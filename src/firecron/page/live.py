@@ -71,7 +71,7 @@ class Viewer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Sent:
     """What the viewers know: each row without the fields that renewals change, and the rest; or that RTDB is away."""
 
     rows: dict[str, str] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Live:
         self._events = board.database.events
         self._timing = timing
         self._begin = begin
-        self._told = _Told()
+        self._sent = _Sent()
         self._left_at = 0.0
         self._due = 0.0
         self._spacing = _TOGETHER
@@ -152,7 +152,7 @@ class Live:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
             return
-        stream = Stream(send, headers)
+        stream = EventStream(send, headers)
         viewer = self.join(stream.push)
         if viewer is None:
             refusal = problem(503, "no_stream", "there are as many streams as there may be")
@@ -163,17 +163,17 @@ class Live:
         finally:
             self.leave(viewer)
 
-    def look(self) -> bool:
+    def refresh(self) -> bool:
         """Look once, and tell the viewers what is new to them. Return whether RTDB could be read."""
         self._board.changed()
         try:
-            seen = self._board.look()
+            seen = self._board.jobs()
         except StoreError as error:
-            self._tell_away(redacted(str(error)))
+            self._send_away(redacted(str(error)))
             return False
         found = jobs_json(seen)
         rows, rest = found.essence()
-        told, self._told = self._told, _Told(rows, rest)
+        told, self._sent = self._sent, _Sent(rows, rest)
         now = {"now": to_text(seen.now)}
         everything: Json = {**now, "jobs": found.jobs, "gone": [], **found.rest()}
         changed = [row for row in found.jobs if told.rows.get(str(row["job"])) != rows[str(row["job"])]]
@@ -184,9 +184,9 @@ class Live:
         self._push("jobs", everything if told.away is not None else news, everything)
         return True
 
-    def _tell_away(self, message: str) -> None:
-        is_news = self._told.away is None
-        self._told = _Told(away=message)
+    def _send_away(self, message: str) -> None:
+        is_news = self._sent.away is None
+        self._sent = _Sent(away=message)
         away: Json = {"message": message}
         self._push("away", away if is_news else None, away)
 
@@ -213,7 +213,7 @@ class Live:
             self._board.follow(self._wake)
             try:
                 while self._wait():
-                    self._look()
+                    self._read()
             finally:
                 self._board.unfollow(self._wake)
             with self._changed:
@@ -221,10 +221,10 @@ class Live:
                     self._is_running = False
                     return
 
-    def _look(self) -> None:
+    def _read(self) -> None:
         began = self._timing.mono()
         try:
-            was_read = self.look()
+            was_read = self.refresh()
         except Exception as error:
             # A defect. Who watches sees no change; the page itself says what is wrong when it asks.
             was_read = False
@@ -253,7 +253,7 @@ class Live:
                 if now < until:
                     self._timing.wait(self._changed, (until - now) / 1000)
                 elif self._viewers:
-                    self._due = now + (_LOOK if self._board.heard is not None else _LOOK_WITHOUT_STREAM)
+                    self._due = now + (_LOOK if self._board.update is not None else _LOOK_WITHOUT_STREAM)
                     return True
                 else:
                     return False
@@ -273,7 +273,7 @@ SILENCE = 15.0
 _GOODBYE = 1.0
 
 
-class Stream:
+class EventStream:
     """The response with the events of one viewer."""
 
     def __init__(self, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
@@ -342,7 +342,7 @@ async def _left(receive: Receive) -> None:
 #
 # Only the main thread can do this. A server on another thread gets no signals: what stops it also has to end the page.
 
-Handler: TypeAlias = Callable[[int, FrameType | None], object]
+SignalHandler: TypeAlias = Callable[[int, FrameType | None], object]
 
 _SIGNALS = tuple(signal.Signals[name] for name in ("SIGTERM", "SIGINT") if name in signal.Signals.__members__)
 
@@ -360,7 +360,7 @@ _endable: WeakSet[Endable] = WeakSet()
 class _Watched:
     """The handler of a signal, and the handler before it."""
 
-    def __init__(self, before: Handler) -> None:
+    def __init__(self, before: SignalHandler) -> None:
         self.before = before
 
     def __call__(self, number: int, frame: FrameType | None) -> object:
@@ -383,7 +383,7 @@ def end_with_process(one: Endable) -> None:
             signal.signal(number, _Watched(handler))
 
 
-def _is_pythons(handler: Handler) -> bool:
+def _is_pythons(handler: SignalHandler) -> bool:
     """Return whether a handler is Python's own, or asyncio's: these end the program without waiting for responses."""
     runner = getattr(handler.func, "__self__", None) if isinstance(handler, partial) else None
     return handler is signal.default_int_handler or isinstance(runner, asyncio.Runner)

@@ -23,16 +23,16 @@ from urllib.parse import urlsplit
 from firecron.base.texts import redacted
 from firecron.errors import ConfigurationError
 from firecron.store import check_name
-from firecron.web import Reply, Request
+from firecron.web import SiteReply, SiteRequest
 
 # --- the paths below the mount
 
 Kind: TypeAlias = Literal[
     "slash", "file", "health", "jobs", "job", "strip", "strips", "instances", "acts", "events", "act"
 ]
-Act: TypeAlias = Literal["run", "pause", "resume", "unlock", "cancel"]
+PageAct: TypeAlias = Literal["run", "pause", "resume", "unlock", "cancel"]
 
-ACTS: tuple[Act, ...] = get_args(Act)
+ACTS: tuple[PageAct, ...] = get_args(PageAct)
 FILES = {"/": "page.html", "/page.js": "page.js", "/page.css": "page.css", "/icon.svg": "icon.svg"}
 _FIXED: dict[str, Kind] = {
     "": "slash",
@@ -52,7 +52,7 @@ class Route:
 
     kind: Kind
     name: str = ""
-    act: Act | None = None
+    act: PageAct | None = None
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ class Visitor:
         method: The method, such as `GET`.
         path: The path below the mount, such as `/api/jobs`.
         headers: The headers. Upper and lower case are the same in their names.
-        request: The framework's own request: Starlette's or FastAPI's `Request`, Flask's `request`, Django's
+        request: The framework's own request: Starlette's or FastAPI's `SiteRequest`, Flask's `request`, Django's
             `HttpRequest`; under ASGI without Starlette the scope.
     """
 
@@ -106,7 +106,7 @@ class Visitor:
         Raise TypeError if it is of another type: then nobody is let in, and the log says so.
 
         Args:
-            kind: The type, such as Starlette's `Request`.
+            kind: The type, such as Starlette's `SiteRequest`.
         """
         if not isinstance(self.request, kind):
             raise TypeError(f"the request is a {type(self.request).__name__}, and no {kind.__name__}")
@@ -133,7 +133,7 @@ _LEVEL = 4
 _GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))")
 
 
-def compressed(reply: Reply, accepted: str) -> Reply:
+def compressed(reply: SiteReply, accepted: str) -> SiteReply:
     """Return the response by gzip, if the client accepts that (`Accept-Encoding`) and it is worth it."""
     if len(reply.body) < _WORTH_IT or not _GZIP.search(accepted):
         return reply
@@ -142,12 +142,12 @@ def compressed(reply: Reply, accepted: str) -> Reply:
     return replace(reply, body=body, headers={**reply.headers, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"})
 
 
-def as_json(status: int, body: object, headers: Mapping[str, str] | None = None) -> Reply:
+def as_json(status: int, body: object, headers: Mapping[str, str] | None = None) -> SiteReply:
     encoded = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    return Reply(status, encoded, {"Content-Type": "application/json", **(headers or {})})
+    return SiteReply(status, encoded, {"Content-Type": "application/json", **(headers or {})})
 
 
-def problem(status: int, error: str, message: str, headers: Mapping[str, str] | None = None) -> Reply:
+def problem(status: int, error: str, message: str, headers: Mapping[str, str] | None = None) -> SiteReply:
     """Return the response that says why something was not done. An error of the database may quote a secret."""
     return as_json(status, {"error": error, "message": redacted(message)}, headers)
 
@@ -170,12 +170,12 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LOOPBACK_HOST = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?", re.IGNORECASE)
 
 
-def secured(reply: Reply) -> Reply:
+def secured(reply: SiteReply) -> SiteReply:
     """Return the reply with the headers that every reply has."""
     return replace(reply, headers={**HEADERS, **reply.headers})
 
 
-def foreign_host(request: Request) -> Reply | None:
+def foreign_host(request: SiteRequest) -> SiteReply | None:
     """Return the refusal of a request to loopback whose Host is another name; None if it is one of loopback's."""
     if _LOOPBACK_HOST.fullmatch(request.headers.get("host", "")):
         return None
@@ -183,7 +183,7 @@ def foreign_host(request: Request) -> Reply | None:
     return problem(421, "misdirected", message)
 
 
-def foreign_post(request: Request) -> Reply | None:
+def foreign_post(request: SiteRequest) -> SiteReply | None:
     """Return the refusal of a POST that the page has not sent itself; None if it has."""
     site = request.headers.get("sec-fetch-site")
     if site != "same-origin" and (site is not None or not _is_own_origin(request)):
@@ -197,13 +197,13 @@ def foreign_post(request: Request) -> Reply | None:
     return None
 
 
-def is_encrypted(request: Request) -> bool:
+def is_encrypted(request: SiteRequest) -> bool:
     """Return whether the visitor's connection has TLS, as far as the request and the headers of a proxy tell."""
     forwarded = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
     return "https" in (request.scheme, forwarded)
 
 
-def _is_own_origin(request: Request) -> bool:
+def _is_own_origin(request: SiteRequest) -> bool:
     origin, host = request.headers.get("origin"), request.headers.get("host")
     if not origin or not host:
         return False

@@ -34,7 +34,7 @@ from firecron.base.texts import plain, redacted
 from firecron.cron.schedule import newest, schedule_fields
 from firecron.cron.words import special_nights
 from firecron.errors import ConfigurationError, Denied, Malformed, StoreError, UnknownJob
-from firecron.jobs.catalogue import Declared, Group, read_groups
+from firecron.jobs.catalogue import CatalogueEntry, Group, read_groups
 from firecron.jobs.registry import Registry
 from firecron.lock.database import Database
 from firecron.lock.refusal import SILENT_BEATS
@@ -46,7 +46,7 @@ from firecron.page.messages import FILES, Access, Route, as_json, problem
 from firecron.runs.entry import Entry
 from firecron.store import check_name
 from firecron.triggers.handler import of_error, of_health
-from firecron.web import Reply, Request
+from firecron.web import SiteReply, SiteRequest
 
 # --- all jobs as JSON, as `/api/jobs` and the stream send them, and what of it is news: pure
 
@@ -131,7 +131,9 @@ class Tick:
         return {"slot": self.slot, "outcome": self.outcome, "durationMs": self.duration, "why": self.why}
 
 
-def make_strip(declared: Declared | None, entries: Iterable[Entry], lock: LockView | None, now: int) -> list[Tick]:
+def make_strip(
+    declared: CatalogueEntry | None, entries: Iterable[Entry], lock: LockView | None, now: int
+) -> list[Tick]:
     """Return the newest ticks up to `now`, oldest first."""
     found = {entry.slot: entry for entry in entries if _is_slot(entry.slot)}
     slots = {slot for slot in found if slot is not None}
@@ -146,7 +148,7 @@ def make_strip(declared: Declared | None, entries: Iterable[Entry], lock: LockVi
     ]
 
 
-def _ticks(declared: Declared | None, slots: set[str], now: int) -> list[str]:
+def _ticks(declared: CatalogueEntry | None, slots: set[str], now: int) -> list[str]:
     if declared is None:
         return []
     start = declared.since if declared.since is not None else declared.declared_at
@@ -181,7 +183,7 @@ def _tick(slot: str, entry: Entry | None, covered: Mapping[str, Entry], running:
     return None
 
 
-def _hole(slot: str, declared: Declared | None, lock: LockView | None, now: int) -> Tick:
+def _hole(slot: str, declared: CatalogueEntry | None, lock: LockView | None, now: int) -> Tick:
     """Return a tick of which nothing is known, with why it did not run, as far as lock and catalogue tell."""
     at = to_milliseconds(slot)
     if lock is not None and (lock.paused_at or inf) <= at < (lock.paused_until or inf):
@@ -288,12 +290,12 @@ class Details:
 
     def job(self, name: str) -> dict[str, object]:
         """Return everything about one job or lock. Raise UnknownJob if the database knows no such name."""
-        self._follow(_row(self._board.look(), name))
+        self._follow(_row(self._board.jobs(), name))
         return self._jobs.get(name)
 
     def strip(self, name: str) -> list[dict[str, object]]:
         """Return the newest ticks of a job, oldest first."""
-        seen = self._board.look()
+        seen = self._board.jobs()
         row = _row(seen, name)
         if row is None and _lock(seen, row, name) is None:
             return []  # a name that somebody has made up costs nothing
@@ -328,7 +330,7 @@ class Details:
             self._rows[row.job] = shown
 
     def _read_job(self, name: str) -> dict[str, object]:
-        seen = self._board.look()
+        seen = self._board.jobs()
         row, declared, node = _row(seen, name), self._board.declared(name), self._board.node(name)
         problems: dict[str, str] = {}
         runs = _readable("runs", lambda: self._runs.get(name), problems)
@@ -376,7 +378,7 @@ class Details:
     def _read_instances(self) -> dict[str, object]:
         now, problems = self._board.now(), dict[str, str]()
         oldest = now - SILENT_BEATS * self._database.settings.heartbeat * 1000
-        running = _running(self._board.look())
+        running = _running(self._board.jobs())
         paths = self._database.paths
         instances = _readable("instances", lambda: self._children(paths.instances), problems)
         groups = _readable("groups", lambda: self._children(paths.groups), problems)
@@ -418,7 +420,7 @@ def _lock(seen: SeenJobs, row: Row | None, name: str) -> dict[str, object] | Non
     return None if view is None else view.to_json()
 
 
-def _options(declared: Declared) -> dict[str, object]:
+def _options(declared: CatalogueEntry) -> dict[str, object]:
     return {
         **schedule_fields(declared.schedule),
         "grace": declared.grace / 1000,
@@ -438,7 +440,7 @@ def _options(declared: Declared) -> dict[str, object]:
     }
 
 
-def _next(declared: Declared, now: int) -> list[dict[str, object]]:
+def _next(declared: CatalogueEntry, now: int) -> list[dict[str, object]]:
     """Return the next ticks. A tick on a day when the clocks change has the note that explains its time."""
     schedule, zone = declared.schedule, ZoneInfo(declared.schedule.timezone)
     ticks = [schedule.after(to_datetime(now))]
@@ -512,17 +514,17 @@ _TYPES = {
 
 
 @cache
-def page_file(path: str) -> Reply:
+def page_file(path: str) -> SiteReply:
     """Return the file at this path below the mount, one of `FILES`: read once, and served as it is."""
     file = _FOLDER / FILES[path]
-    return Reply(200, file.read_bytes(), {"Content-Type": _TYPES[file.suffix]})
+    return SiteReply(200, file.read_bytes(), {"Content-Type": _TYPES[file.suffix]})
 
 
 MOST_STRIPS = 100
 _AT_A_TIME = 8
 
 
-class Showing:
+class Reads:
     """Makes the replies to GET."""
 
     def __init__(self, board: Board, details: Details, health: HealthReport, *, read_only: bool) -> None:
@@ -531,7 +533,7 @@ class Showing:
         self._health = health
         self._read_only = read_only
 
-    def show(self, route: Route, request: Request, access: Access, *, can_act: bool) -> Reply:
+    def show(self, route: Route, request: SiteRequest, access: Access, *, can_act: bool) -> SiteReply:
         try:
             match route.kind:
                 case "file":
@@ -553,7 +555,7 @@ class Showing:
                     return as_json(found.status, found.body, found.headers)
                 case "events":
                     # Without a stream: to an EventSource it says not to come back, and no browser logs it as an error.
-                    return Reply(204, b"")
+                    return SiteReply(204, b"")
                 case other:
                     raise AssertionError(f"{other} is no route of a GET")
         except UnknownJob as error:
@@ -561,8 +563,8 @@ class Showing:
         except StoreError as error:
             return store_problem(error)
 
-    def _jobs(self, request: Request, access: Access, *, can_act: bool) -> Reply:
-        seen, database = self._board.look(), self._board.database
+    def _jobs(self, request: SiteRequest, access: Access, *, can_act: bool) -> SiteReply:
+        seen, database = self._board.jobs(), self._board.database
         found = jobs_json(seen)
         fields: Json = {
             "visitor": {"who": access.who, "canAct": can_act},
@@ -573,10 +575,10 @@ class Showing:
         digest = sha256(json.dumps([fields, *found.essence()]).encode()).hexdigest()
         etag = f'W/"{digest[:32]}"'
         if etag in (one.strip() for one in request.headers.get("if-none-match", "").split(",")):
-            return Reply(304, b"", {"ETag": etag})
+            return SiteReply(304, b"", {"ETag": etag})
         return as_json(200, {"now": to_text(seen.now), **fields, **found.to_json()}, {"ETag": etag})
 
-    def _strips(self, request: Request) -> Reply:
+    def _strips(self, request: SiteRequest) -> SiteReply:
         given = parse_qs(request.query).get("names", [""])[0]
         names = [name for name in given.split(",") if name][:MOST_STRIPS]
         with ThreadPoolExecutor(_AT_A_TIME) as pool:
@@ -601,7 +603,7 @@ class Showing:
             return None, redacted(str(error))
 
 
-def store_problem(error: StoreError) -> Reply:
+def store_problem(error: StoreError) -> SiteReply:
     """Return the reply to an error of the database: the triggers' one, as the page words it."""
     found = of_error(error)
     return problem(found.status, str(found.body["result"]), str(error), found.headers)

@@ -155,7 +155,7 @@ def read_reply(sock: socket.socket, deadline: Deadline, most: int | None = None)
 
     A body of more than `most` bytes is cut there. What is left of it is not read, and the connection is over.
     """
-    stream = _Stream(sock, deadline)
+    stream = _Incoming(sock, deadline)
     head = _read_head(stream)
     content, is_cut = bytearray(), False
     for piece in _pieces(stream, head):
@@ -168,7 +168,7 @@ def read_reply(sock: socket.socket, deadline: Deadline, most: int | None = None)
     return Reply(head.status, head.reason, head.headers, bytes(content[:most] if is_cut else content), is_over=is_over)
 
 
-def _read_head(stream: _Stream) -> Head:
+def _read_head(stream: _Incoming) -> Head:
     while True:
         line = stream.first_line()
         found = _STATUS_LINE.fullmatch(line)
@@ -179,7 +179,7 @@ def _read_head(stream: _Stream) -> Head:
             return Head(int(found[1]), status, (found[3] or "").strip(), headers)
 
 
-def _pieces(stream: _Stream, head: Head) -> Iterator[bytes]:
+def _pieces(stream: _Incoming, head: Head) -> Iterator[bytes]:
     """Read the body. Each piece is returned as soon as it comes."""
     if head.status in _WITHOUT_BODY:
         return
@@ -194,7 +194,7 @@ def _pieces(stream: _Stream, head: Head) -> Iterator[bytes]:
             yield piece
 
 
-def _read_headers(stream: _Stream) -> dict[str, str]:
+def _read_headers(stream: _Incoming) -> dict[str, str]:
     headers: dict[str, str] = {}
     for _ in range(_MOST_HEADERS + 1):
         line = stream.line("header line")
@@ -205,7 +205,7 @@ def _read_headers(stream: _Stream) -> dict[str, str]:
     raise HTTPException(f"got more than {_MOST_HEADERS} headers")
 
 
-def _chunks(stream: _Stream) -> Iterator[bytes]:
+def _chunks(stream: _Incoming) -> Iterator[bytes]:
     while True:
         line = stream.line("chunk size")
         found = _CHUNK.fullmatch(line)
@@ -221,7 +221,7 @@ def _chunks(stream: _Stream) -> Iterator[bytes]:
         pass
 
 
-def _sized(stream: _Stream, size: int) -> Iterator[bytes]:
+def _sized(stream: _Incoming, size: int) -> Iterator[bytes]:
     while size:
         piece = stream.next(size)
         if not piece:
@@ -230,7 +230,7 @@ def _sized(stream: _Stream, size: int) -> Iterator[bytes]:
         yield piece
 
 
-class _Stream:
+class _Incoming:
     """What has come over a socket and is not taken yet. Each wait for more is as long as the deadline allows."""
 
     def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
@@ -291,7 +291,7 @@ class OpenReply:
         self.limit = limit
         self._connection = connection
         self._sock = sock
-        stream = _Stream(sock, limit)
+        stream = _Incoming(sock, limit)
         head = _read_head(stream)
         self._pieces = _pieces(stream, head)
         self.status, self.reason, self.headers = head.status, head.reason, head.headers

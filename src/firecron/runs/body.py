@@ -1,12 +1,12 @@
 """The body: one call of a job's function, with what is around it.
 
     Body           calls the function, and returns how the call ended
-    enter          enters the surroundings of the function: Django's connections, and what the program gave
+    enter          enters the contexts of the function: Django's connections, and what the program gave
     LoopWatch      notices that an async function blocks the application's event loop instead of awaiting
 
 A sync function is called on this thread. An async function runs on the application's loop if there is one, else on a
 loop of its own. What is `around` it is entered before the call, in the same place, and left after it. `Body.call`
-always returns an `Ending`: no exception of a job goes further.
+always returns a `CallResult`: no exception of a job goes further.
 
 `Body.call` returns only when the function has ended. A cancelled function may take its time to clean up, and the lock
 is held until then. Ctrl-C, or an exception of a signal's handler, cancels an async function, and is reported as its
@@ -51,7 +51,7 @@ Error: TypeAlias = "BaseException | None"
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class CallResult:
     """How a call ended.
 
     It is `interrupted` if the stop of the instance ended it, `lost` if the loss of the lease did, and `cancelled` if an
@@ -107,24 +107,24 @@ _LOOK = 1.0
 class Body(Generic[S]):
     """One call of a job's function.
 
-    Another thread can cancel the call if the function is async. `tell_blocked` is called with the number of
+    Another thread can cancel the call if the function is async. `on_blocked` is called with the number of
     milliseconds for which the function blocked the application's loop.
     """
 
     def __init__(
-        self, job: Callee[S], run: S, loop: Loop | None, timing: Timing, tell_blocked: Callable[[int], None]
+        self, job: Callee[S], run: S, loop: Loop | None, timing: Timing, on_blocked: Callable[[int], None]
     ) -> None:
         self._job = job
         self._run = run
         self._loop = loop
         self._timing = timing
-        self._tell_blocked = tell_blocked
+        self._on_blocked = on_blocked
         self._lock = threading.Lock()
         self._task: asyncio.Task[None] | None = None
         self._is_cancelled = False
         self._raised: Error = None
 
-    def call(self) -> Ending:
+    def call(self) -> CallResult:
         """Call the function, wait for its end, and return how it ended."""
         try:
             # In a context of its own, so that no context variable that the job sets stays on this thread.
@@ -135,7 +135,7 @@ class Body(Generic[S]):
         error = self._jobs_own(error)
         if error is not None:
             error = from_users_frame(error)
-        return Ending(outcome_of(self._run, error), error)
+        return CallResult(outcome_of(self._run, error), error)
 
     def cancel(self) -> None:
         """Cancel the function once, if it is async. A sync function has to look at the flags of its run."""
@@ -186,7 +186,7 @@ class Body(Generic[S]):
                 self._job.leave(self._run)
 
     def _jobs_own(self, error: Error) -> Error:
-        """Return the error that decides the outcome: the first, not that of leaving the job's surroundings after it."""
+        """Return the error that decides the outcome: the first, not that of leaving the job's contexts after it."""
         own = self._raised
         if own is None or own is error:
             return error
@@ -212,7 +212,7 @@ class Body(Generic[S]):
     def _await_on(self, loop: Loop, make: Callable[[], Awaitable[object]]) -> Error:
         done: concurrent.futures.Future[Error] = concurrent.futures.Future()
         changed = threading.Condition()
-        watch = LoopWatch(loop, self._timing, self._tell_blocked)
+        watch = LoopWatch(loop, self._timing, self._on_blocked)
         interrupt: Error = None
 
         def begin() -> None:
@@ -228,7 +228,7 @@ class Body(Generic[S]):
         while not (done.done() or loop.is_closed()):
             try:
                 with suppress(RuntimeError):  # the loop may be closed at any moment
-                    watch.look(self._task)
+                    watch.probe(self._task)
                 with changed:
                     if not done.done():
                         self._timing.wait(changed, _LOOK)
@@ -299,7 +299,7 @@ def _running_loop() -> Loop | None:
         return None  # none runs on this thread
 
 
-# --- the surroundings of the function: context managers
+# --- the contexts of the function
 #
 #     Django's connections      `connections`
 #     Flask's context           after `init_app`
@@ -411,8 +411,8 @@ async def _close_old_async() -> None:
 
 # --- a task that blocks its event loop
 #
-# Another thread calls `look` from time to time, which sends a probe through the loop. If the probe is overdue while the
-# loop is running that task, the task blocks the loop.
+# Another thread calls `probe` from time to time, which sends a probe through the loop. If the probe is overdue while
+# the loop is running that task, the task blocks the loop.
 
 # Milliseconds from the loop's last sign of life to the next probe, and from a probe to when it is overdue.
 _PAUSE = 1_000
@@ -422,12 +422,12 @@ _LONGEST = 30_000
 
 
 class LoopWatch:
-    """Watches `loop` for one task. `tell` is called with the number of milliseconds for which the task blocked it."""
+    """Watches `loop` for one task. `on_blocked` gets the milliseconds for which the task blocked it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, timing: Timing, tell: Callable[[int], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, timing: Timing, on_blocked: Callable[[int], None]) -> None:
         self._loop = loop
         self._timing = timing
-        self._tell = tell
+        self._on_blocked = on_blocked
         self._alive_at = timing.mono()
         self._sent_at: float | None = None
         self._blocked = 0.0
@@ -436,7 +436,7 @@ class LoopWatch:
         """Begin to watch. Called on the loop, before the task begins."""
         self._alive_at = self._timing.mono()
 
-    def look(self, task: asyncio.Task[None] | None) -> None:
+    def probe(self, task: asyncio.Task[None] | None) -> None:
         """Send a probe, or check whether the last one is overdue. Raise RuntimeError if the loop is closed."""
         now, alive_at, sent_at = self._timing.mono(), self._alive_at, self._sent_at
         if sent_at is None:
@@ -452,7 +452,7 @@ class LoopWatch:
     def end(self) -> None:
         """Report for how long the task has blocked the loop, if it has."""
         if self._blocked:
-            self._tell(round(self._blocked))
+            self._on_blocked(round(self._blocked))
 
     def _return(self) -> None:
         """Note that the probe has come through. Called on the loop."""

@@ -26,7 +26,7 @@ from firecron.cron.schedule import is_tick
 from firecron.errors import ConfigurationError, Denied, Malformed, StoreError
 from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions
-from firecron.lock.blocks import Waiting
+from firecron.lock.blocks import Tries
 from firecron.lock.database import Database
 from firecron.lock.lease import Lease
 from firecron.lock.protocol import Bid, Held
@@ -40,8 +40,8 @@ from firecron.runs.policy import (
     before_manual,
     check_key,
     choose,
+    evaluate_resume,
     is_late_for,
-    judge,
     remember,
     start_ends,
     time_to_start,
@@ -95,7 +95,7 @@ class Claimer:
         # The runs of other instances that a tick waits for: for each job that has such a turn, what is heard of its
         # lock's node, from the first refusal to the end of the claim. It only says when to try again, and wakes the
         # agenda when that may be sooner. Where nothing is heard, the claimer tries as often as without it.
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting: dict[str, Tries] = {}
 
     def prepare(self, job: Job, wanted: WantedClaim) -> PendingClaim:
         """Return a pending claim, with a token of its own, for a wanted claim."""
@@ -138,7 +138,7 @@ class Claimer:
                 self._hear_no_more(pending.job)
         return answer
 
-    def pause(self, pending: PendingClaim, planned: float) -> float | None:
+    def due_in(self, pending: PendingClaim, planned: float) -> float | None:
         """Return the seconds until the next try of a claim that may hear of another instance's release.
 
         `planned` are those until the planned try. If nothing is heard any more, no try comes later than planned: a
@@ -147,7 +147,7 @@ class Claimer:
         if pending.refusal is None or pending.refusal.reason != "held" or pending.job.name not in self._waiting:
             return None
         # The next try comes at the end of the grace at the latest.
-        return max(0.0, min(self._pause(pending.job, planned), self._left(pending)))
+        return max(0.0, min(self._due_in(pending.job, planned), self._left(pending)))
 
     def forget(self) -> None:
         """Listen for no turn any more: the turns are dropped. Their streams are closed by others."""
@@ -165,21 +165,23 @@ class Claimer:
                 return None
             # `ask` claims nothing after the grace, but the reply may come later. Without time for it, a claim that was
             # written would keep the lock for a ttl, without a run.
-            if (waiting := self._waiting.get(job.name)) is not None:
-                waiting.start(0.0)
-            answer = self._database.attempt(pending.bid, within=max(left, self._database.settings.request_timeout))
+            if (tries := self._waiting.get(job.name)) is not None:
+                tries.start(0.0)
+            answer = self._database.try_to_acquire(
+                pending.bid, within=max(left, self._database.settings.request_timeout)
+            )
             if isinstance(answer, Held):
                 replaced = _replaced_by(answer)
                 before = None if replaced is None else replaced.slot
                 self._compare(job, before)
                 # The claim that was asked for at the reading from which this lease's age is counted.
-                claim = pending.asked[answer.term.reading.server]
+                claim = pending.asked[answer.trust.reading.server]
                 self._settle_doubts(pending, before, claim.slot)
                 return Claimed(pending.bid, answer, claim)
             pending.refusal = answer
             if answer.reason != "unavailable":
                 self._settle_doubts(pending, answer.slot)
-            self._note(job, answer)
+            self._observe(job, answer)
             self._canceller.cancel_elsewhere(pending, answer)
             pending.tries += 1
             delay = self._delay(pending, answer)
@@ -191,7 +193,7 @@ class Claimer:
             # A look (a claim without a tick) that finds nothing to do is not worth an event.
             slot = wanted.tick_to_report
             if answer.reason != "slot_done" or slot is not None:
-                self._database.tell(answer)
+                self._database.emit_refusal(answer)
             if slot is not None and _is_no_overlap(answer):
                 report_missed(self._database.events, job.name, slot, f"its lock is held, and {answer.problem}")
             return answer
@@ -211,9 +213,9 @@ class Claimer:
             return replace(request, missed=remember(current, options.schedule, now))
 
         bid = self._bid(options, ask)
-        answer = self._database.attempt(bid)
+        answer = self._database.try_to_acquire(bid)
         if isinstance(answer, Refusal):
-            self._database.tell(answer)
+            self._database.emit_refusal(answer)
             return answer
         return Claimed(bid, answer, None)
 
@@ -285,30 +287,30 @@ class Claimer:
             return heeding(backoff(pending.tries + 2, self._database.chance()), refusal.error, affordable)
         if refusal.reason == "held" and pending.job.options.waits:
             self._hear(pending.job, refusal)
-            return self._pause(pending.job)
+            return self._due_in(pending.job)
         return None
 
-    def _pause(self, job: Job, planned: float = math.inf) -> float:
+    def _due_in(self, job: Job, planned: float = math.inf) -> float:
         """Return the seconds until the next try, by what is heard; if nothing is, some seconds, or those `planned`."""
-        waiting = self._waiting.get(job.name)
-        if waiting is not None and waiting.hears:
-            return waiting.seconds()
+        tries = self._waiting.get(job.name)
+        if tries is not None and tries.hears:
+            return tries.seconds()
         return min(0.5 + 4.5 * self._database.chance(), planned)
 
     def _hear(self, job: Job, refusal: Refusal) -> None:
         """Follow the job's lock, whose ticks wait for other instances: a try was refused."""
-        if not self._database.streams.can_tell:
+        if not self._database.streams.can_watch:
             return
-        waiting = self._waiting.get(job.name)
-        if waiting is None:
+        tries = self._waiting.get(job.name)
+        if tries is None:
             wake = lambda: self._agenda.wake(job)  # noqa: E731
-            waiting = self._waiting[job.name] = Waiting(self._database, job.name, math.inf, wake)
-            waiting.start(0.0)
-        waiting.goes_on(refusal)
+            tries = self._waiting[job.name] = Tries(self._database, job.name, math.inf, wake)
+            tries.start(0.0)
+        tries.goes_on(refusal)
 
     def _hear_no_more(self, job: Job) -> None:
-        if (waiting := self._waiting.pop(job.name, None)) is not None:
-            waiting.close()
+        if (tries := self._waiting.pop(job.name, None)) is not None:
+            tries.close()
 
     def _end(self, pending: PendingClaim, due: str) -> None:
         """Give up the tick of a pending claim at the end of its grace, and those in doubt.
@@ -352,10 +354,10 @@ class Claimer:
         """
         was_held = refusal is not None and refusal.reason == "held"
         if newest is not None and (due == newest or (was_held and due < newest)):
-            self._database.tell(claimed_since(job.name, newest))
+            self._database.emit_refusal(claimed_since(job.name, newest))
             return
         if refusal is not None:
-            self._database.tell(refusal)
+            self._database.emit_refusal(refusal)
         if refusal is None or refusal.reason != "held":
             report_missed(self._database.events, job.name, due, "it could not start in time")
         elif _is_no_overlap(refusal):
@@ -368,7 +370,7 @@ class Claimer:
         message = f'"{job.name}" can\'t start its tick {due} yet, and tries again: {refusal.message}'
         self._database.events.emit("run.delayed", job.name, level, message, slot=due, reason=refusal.reason)
 
-    def _note(self, job: Job, refusal: Refusal) -> None:
+    def _observe(self, job: Job, refusal: Refusal) -> None:
         """Look in a refusal for a run that may have to be taken over, and for a tick of another schedule."""
         self._compare(job, refusal.slot)
         if job.options.reruns and refusal.unfinished is not None and refusal.free_at is not None:
@@ -511,17 +513,17 @@ class Resumer:
         if isinstance(claimed, Refusal):
             return claimed
         try:
-            found = self._judged(job, key, claimed)
+            found = self._evaluated(job, key, claimed)
         except BaseException:
             self._give_back(job, claimed)
             raise
         if isinstance(found, Resumed):
             return replace(claimed, resumed=found)
         self._give_back(job, claimed)
-        self._database.tell(found)
+        self._database.emit_refusal(found)
         return found
 
-    def _judged(self, job: Job, key: str, claimed: Claimed) -> Resumed | Refusal:
+    def _evaluated(self, job: Job, key: str, claimed: Claimed) -> Resumed | Refusal:
         record, before = claimed.held.record, _replaced_by(claimed.held)
         try:
             entry = self._history.entry(job.name, key)
@@ -530,7 +532,7 @@ class Resumer:
         # A tick that the record before it has left unfinished need not be in the history yet.
         owed = next((entry.slot for entry in before_manual(before)), None)
         claims = 1 if before is None else int(before.attempt or 1)
-        found = judge(key, entry, record.unfinished or owed, claims)
+        found = evaluate_resume(key, entry, record.unfinished or owed, claims)
         if isinstance(found, Resumed):
             return found
         return Refusal(job.name, "slot_done", f'"{job.name}" is not resumed: {found}', slot=record.slot)
@@ -544,4 +546,4 @@ class Resumer:
         try:
             lease.release(before=_replaced_by(claimed.held))
         finally:
-            self._bookkeeper.note(job, claimed.held, None)
+            self._bookkeeper.record_passed_over(job, claimed.held, None)

@@ -22,7 +22,7 @@ from firecron.jobs.job import Job
 from firecron.jobs.run import Run, Trigger
 from firecron.lock.database import Database
 from firecron.lock.lease import Lease
-from firecron.runs.body import Body, Ending, Loop
+from firecron.runs.body import Body, CallResult, Loop
 from firecron.runs.claimer import Claimed
 from firecron.runs.entry import manual_key
 from firecron.steps.steps import Steps
@@ -47,7 +47,7 @@ def run_of(job: Job, claimed: Claimed, trigger: Trigger, run_id: str = "") -> Ru
         trigger=trigger,
         last_success=None if success is None else to_datetime(success),
     )
-    began = claimed.key or manual_key(claimed.held.term.reading.server, run_id)
+    began = claimed.key or manual_key(claimed.held.trust.reading.server, run_id)
     run.look_back(lambda: previous_slot(job.options.schedule, claimed.slot, began))
     return run
 
@@ -124,22 +124,22 @@ class Execution:
         lease.when_lost(self.on_lost)
         lease.when_cancelled(self.on_cancelled)
 
-    def perform(self) -> Ending:
+    def call_with_retries(self) -> CallResult:
         """Call the job's function, after a failure again, as often as it has retries. Return the last ending."""
         tries = 0
         while True:
-            ending = self._call()
-            if ending.outcome != "failed" or tries >= self._job.options.retries or self.run.cancelled:
-                return ending
+            call_result = self._call()
+            if call_result.outcome != "failed" or tries >= self._job.options.retries or self.run.cancelled:
+                return call_result
             tries += 1
             delay = min(self._job.options.retry_backoff / 1000 * 2 ** (tries - 1), _LONGEST_RETRY)
-            message = f'"{self.run.name}" failed and is called again in {delay:g} s: {described(ending.error)}'
+            message = f'"{self.run.name}" failed and is called again in {delay:g} s: {described(call_result.error)}'
             self._database.events.emit(
                 "run.retried", self.run.name, logging.WARNING, message, key=self.run.idempotency_key, tries=tries
             )
-            self._pause(delay)
+            self._back_off(delay)
             if self.run.stopping and not (self.run.lost or self.run.cancelled):
-                return Ending("interrupted", Stopping())
+                return CallResult("interrupted", Stopping())
 
     def stop(self) -> None:
         """Tell the run that this instance is stopping, and begin no more retries."""
@@ -165,28 +165,28 @@ class Execution:
         self._look_up()
         self.cancel()
 
-    def _call(self) -> Ending:
-        body = Body(self._job, self.run, self._loop, self._database.timing, self._tell_blocked)
+    def _call(self) -> CallResult:
+        body = Body(self._job, self.run, self._loop, self._database.timing, self._emit_blocked)
         with self._changed:
             self._body = body
             is_cancelled = self._is_cancelled
         if self.run.lost:
-            return Ending("lost", LeaseLost())
+            return CallResult("lost", LeaseLost())
         if self.run.cancelled:
-            return Ending("cancelled", Cancelled())
+            return CallResult("cancelled", Cancelled())
         # A claimed run begins even while the instance stops, because no other instance can claim its tick. In the last
         # seconds of a stop all runs are cancelled, and then it doesn't begin.
-        return Ending("interrupted", Stopping()) if is_cancelled else self._call_with_steps(body)
+        return CallResult("interrupted", Stopping()) if is_cancelled else self._call_with_steps(body)
 
-    def _call_with_steps(self, body: Body[Run]) -> Ending:
+    def _call_with_steps(self, body: Body[Run]) -> CallResult:
         if self._steps is None:
             return body.call()
         self._steps.begin_try()
-        ending = body.call()
+        call_result = body.call()
         left = self._steps.left
-        return Ending("failed", left) if ending.outcome == "succeeded" and left is not None else ending
+        return CallResult("failed", left) if call_result.outcome == "succeeded" and left is not None else call_result
 
-    def _tell_blocked(self, blocked: int) -> None:
+    def _emit_blocked(self, blocked: int) -> None:
         if self._has_blocked:
             return  # one event a run is enough
         self._has_blocked = True
@@ -198,7 +198,7 @@ class Execution:
             "loop.blocked", self.run.name, logging.WARNING, message, key=self.run.idempotency_key, blocked=blocked
         )
 
-    def _pause(self, seconds: float) -> None:
+    def _back_off(self, seconds: float) -> None:
         run, timing = self.run, self._database.timing
         until = timing.mono() + seconds * 1000
         with self._changed:

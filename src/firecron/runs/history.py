@@ -25,7 +25,7 @@ from dataclasses import replace
 
 from firecron.base.clocks import Deadline, wait_or_raise
 from firecron.base.events import Slug
-from firecron.base.threads import Crew, Outstanding
+from firecron.base.threads import Crew, OpenWork
 from firecron.errors import Denied, StoreError, Unavailable
 from firecron.jobs.job import Job
 from firecron.lock.database import Database
@@ -170,9 +170,9 @@ class Bookkeeper:
         self._database = database
         self._history = history
         self.crew = crew
-        self.outstanding = Outstanding(database.timing)
+        self.open_work = OpenWork(database.timing)
 
-    def note(self, job: Job, held: Held, claim: Claim | None) -> None:
+    def record_passed_over(self, job: Job, held: Held, claim: Claim | None) -> None:
         """Give the ticks that this claim has passed over to a thread, which writes them. A run by hand has no claim.
 
         An error is only logged: the lock is held, and the run must begin.
@@ -181,15 +181,15 @@ class Bookkeeper:
             return
         mark = object()
         try:
-            self.outstanding.add(mark)
+            self.open_work.add(mark)
             self.crew.submit(lambda: self._write(job, held, claim, mark))
         except BaseException as error:
-            self.outstanding.remove(mark)
+            self.open_work.remove(mark)
             if not isinstance(error, Exception):
                 raise  # Ctrl-C, or an exception of a signal's handler
             self._complain(job, error)
 
-    def tell(self, job: Job, entry: Entry) -> None:
+    def emit_entry(self, job: Job, entry: Entry) -> None:
         """Emit the event of an entry."""
         ticks = f"{'at least ' if entry.at_least else ''}{entry.count} ticks up to" if entry.count > 1 else "its tick"
         has_begun = entry.outcome in ("abandoned", "cancelled")
@@ -208,7 +208,7 @@ class Bookkeeper:
 
     def wait(self, until: float) -> None:
         """Wait until everything is written, but not longer than `until` on the monotonic clock."""
-        self.outstanding.wait(until)
+        self.open_work.wait(until)
 
     def _write(self, job: Job, held: Held, claim: Claim | None, mark: object) -> None:
         try:
@@ -218,21 +218,21 @@ class Bookkeeper:
             else:
                 silent_since = None
                 if record is not None and record.releasedAt is None:  # else its holder has not died
-                    silent_since = self._database.roster.silent_since(record, job.options.lock_ttl)
+                    silent_since = self._database.signs_of_life.silent_since(record, job.options.lock_ttl)
                 entries = between(record, job.options, claim, silent_since)
             for entry in entries:
                 if entry.outcome in _SLUGS and entry.outcome != "abandoned":
-                    self.tell(job, entry)
+                    self.emit_entry(job, entry)
             writer = self._database.identity
             for entry in entries:
                 own = replace(entry, instance_id=writer.instance_id, instance=writer.instance)
                 stands = self._history.record(job.name, own)
                 if entry.outcome == "abandoned" and stands:
-                    self.tell(job, entry)
+                    self.emit_entry(job, entry)
         except Exception as error:
             self._complain(job, error)
         finally:
-            self.outstanding.remove(mark)
+            self.open_work.remove(mark)
 
     def _complain(self, job: Job, error: Exception) -> None:
         message = f'The ticks of "{job.name}" that did not run could not be written to its history: {error!r}'

@@ -74,7 +74,7 @@ class Lanes:
             called = self._settle(lane, dropped)
             if called is None and turn.job.options.cancels_previous and turn in lane.line:
                 called = turn  # it doesn't try yet: it asks the run before it to end
-        self._tell(dropped)
+        self._report(dropped)
         if called is not None:
             self._agenda.submit(called)
 
@@ -105,7 +105,7 @@ class Lanes:
             is_its_turn = lane.current is turn and lane.state != "trying"
             if is_its_turn:
                 lane.state = "trying"
-        self._tell(dropped)
+        self._report(dropped)
         if called is not None and called is not turn:
             self._agenda.submit(called)
         return is_its_turn
@@ -163,7 +163,7 @@ class Lanes:
                 lane.current, lane.state = turn, "holding" if holds else "called"
             elif goes_on:
                 self._stand_in_line(turn, dropped)
-        self._tell(dropped)
+        self._report(dropped)
         self._go_on(lane)
 
     def reserve(self, place: Place) -> bool:
@@ -209,7 +209,7 @@ class Lanes:
             called = self._settle(lane, dropped)
             if again and called is None and lane.state == "called":
                 called = lane.current  # perhaps not submitted yet; submitting it twice does no harm
-        self._tell(dropped)
+        self._report(dropped)
         if called is not None:
             self._agenda.submit(called)
 
@@ -256,7 +256,7 @@ class Lanes:
             dropped.overtaken += older
             del line[:-1]
 
-    def _tell(self, dropped: _Dropped) -> None:
+    def _report(self, dropped: _Dropped) -> None:
         for turns, why in (
             (dropped.running, "it still runs on this instance"),
             (dropped.held, "the minimum hold of its last run is not over"),

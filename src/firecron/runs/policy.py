@@ -1,9 +1,9 @@
 """The policy: which tick a claim takes, and what it owes to the ticks that it passes over. Pure decisions.
 
-    choose      which tick to claim: an abandoned run, else a missed tick, else the tick that is due
-    between     the history's entries for the ticks that the claim has passed over
-    remember    what the claim's record keeps of the ticks that it leaves behind
-    judge       which tick of the history may be resumed by hand, and as which attempt
+    choose             which tick to claim: an abandoned run, else a missed tick, else the tick that is due
+    between            the history's entries for the ticks that the claim has passed over
+    remember           what the claim's record keeps of the ticks that it leaves behind
+    evaluate_resume    which tick of the history may be resumed by hand, and as which attempt
 
 `choose` and `remember` are called inside the compare-and-swap, for each record that is read on the way. So the claim is
 right for the very record that it replaces. `between` is called after the claim, and for the ticks between the replaced
@@ -335,7 +335,7 @@ def check_key(key: str) -> str:
     return key
 
 
-def judge(key: str, entry: object, unfinished: str | None, attempt: int) -> Resumed | str:
+def evaluate_resume(key: str, entry: object, unfinished: str | None, attempt: int) -> Resumed | str:
     """Return the resumed tick, or why it may not be resumed.
 
     `entry` is the node of its entry in the history. `unfinished` is that of the lock's record, and `attempt` how often

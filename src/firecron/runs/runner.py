@@ -1,8 +1,8 @@
 """The runner: takes a tick of a job through this instance.
 
-    claim      the tick, or what comes before it by the record: an abandoned run, a missed tick
-    perform    call the job's function while its lease is renewed, then release the lock
-    record     write the run to the history; the bookkeeper writes the ticks that the claim has passed over
+    claim                the tick, or what comes before it by the record: an abandoned run, a missed tick
+    call_with_retries    call the job's function while its lease is renewed, then release the lock
+    record               write the run to the history; the bookkeeper writes the ticks that the claim has passed over
 
 A turn has a worker thread while it claims, runs and records, but not while it waits for its next try.
 
@@ -26,7 +26,7 @@ from firecron.base.events import Slug
 from firecron.base.flag import Flag, in_each_process
 from firecron.base.instants import to_milliseconds
 from firecron.base.texts import described
-from firecron.base.threads import Outstanding
+from firecron.base.threads import OpenWork
 from firecron.errors import Stopping
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry, Result
@@ -34,7 +34,7 @@ from firecron.jobs.run import Outcome, Run, Trigger
 from firecron.lock.database import Database
 from firecron.lock.lease import Lease
 from firecron.lock.refusal import Refusal
-from firecron.runs.body import CANCEL_AHEAD, Ending, Loop
+from firecron.runs.body import CANCEL_AHEAD, CallResult, Loop
 from firecron.runs.claimer import Canceller, Claimed, Claimer, Resumer
 from firecron.runs.entry import Entry, manual_key
 from firecron.runs.execution import Execution, Unlocked, run_of
@@ -56,11 +56,11 @@ _SLUGS: dict[Outcome, Slug] = {
 }
 _LEVELS = {"succeeded": logging.INFO, "cancelled": logging.INFO, "interrupted": logging.WARNING}
 # The ending of a run whose thread was interrupted before its body returned an ending.
-_CUT_SHORT = Ending("interrupted")
+_CUT_SHORT = CallResult("interrupted")
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class EndedRun:
     """The result of a run that has ended, and its entry for the history: None if another process writes the entry."""
 
     result: Result
@@ -87,7 +87,7 @@ class Runner:
         self._resumer = Resumer(database, history, claimer, bookkeeper)
         self._lanes = lanes
         self._canceller = Canceller(database)
-        self.outstanding = Outstanding(database.timing)
+        self.open_work = OpenWork(database.timing)
         in_each_process(self._begin_process)
 
     def _begin_process(self) -> None:
@@ -141,15 +141,15 @@ class Runner:
                     return None
                 self._lanes.begin(turn)
                 is_last = _slot_of(answer) == turn.wanted.due
-                ran: Ran | None = None
+                ended: EndedRun | None = None
                 try:
-                    ran = self._run_slot(job, answer)
+                    ended = self._run_slot(job, answer)
                 finally:
                     turn.hold_left = partial(self._hold_left, answer)
                     holds = self._hold_left(answer) > 0
-                    self._lanes.end(turn, goes_on=ran is not None and not is_last, holds=holds)
+                    self._lanes.end(turn, goes_on=ended is not None and not is_last, holds=holds)
                 try:
-                    turn.results.append(self._record(job, ran))
+                    turn.results.append(self._record(job, ended))
                 except BaseException:
                     self._lanes.give_up(turn)  # the lane would wait for it
                     raise
@@ -199,7 +199,7 @@ class Runner:
             if isinstance(claimed, Refusal):
                 return Result(None, None, claimed)
             self._lanes.occupy(place)
-            self._bookkeeper.note(job, claimed.held, None)
+            self._bookkeeper.record_passed_over(job, claimed.held, None)
             run = run_of(job, claimed, trigger, run_id)
             return _raised(self._record(job, self._perform(job, run, claimed, run_id)))
 
@@ -211,7 +211,7 @@ class Runner:
         """Take turns from now on, also after a stop."""
         # The turns from before a stop are dropped: nothing would call them again.
         self._lanes.clear()
-        self.outstanding.latest = math.inf
+        self.open_work.latest = math.inf
         self.stopping = Flag()
 
     def hurry(self) -> None:
@@ -221,7 +221,7 @@ class Runner:
         """
         for execution in self.active():
             execution.cancel()
-        self.outstanding.hurry(self._database.timing.mono() + CANCEL_AHEAD * 1000)
+        self.open_work.hurry(self._database.timing.mono() + CANCEL_AHEAD * 1000)
 
     def stop(self, grace: float) -> None:
         """Tell all runs to stop, and wait up to `grace` seconds for them.
@@ -233,10 +233,10 @@ class Runner:
         self._lanes.clear()
         for execution in self.active():
             execution.stop()
-        self.outstanding.wait(deadline - CANCEL_AHEAD * 1000)
+        self.open_work.wait(deadline - CANCEL_AHEAD * 1000)
         for execution in self.active():
             execution.cancel()
-        self.outstanding.wait(deadline)
+        self.open_work.wait(deadline)
         self._bookkeeper.wait(deadline)
         for execution in self.active():
             self._database.keeper.forget(execution.lease)
@@ -271,12 +271,12 @@ class Runner:
         mark = object()
         try:
             try:
-                self.outstanding.add(mark)
+                self.open_work.add(mark)
                 yield
             finally:
-                self.outstanding.remove(mark)
+                self.open_work.remove(mark)
         except BaseException:
-            self.outstanding.remove(mark)  # Ctrl-C may have interrupted the first removal at any line
+            self.open_work.remove(mark)  # Ctrl-C may have interrupted the first removal at any line
             raise
 
     @contextmanager
@@ -335,34 +335,34 @@ class Runner:
             turn.pending = None  # the next claim needs a token of its own
         return answer
 
-    def _run_slot(self, job: Job, claimed: Claimed) -> Ran:
+    def _run_slot(self, job: Job, claimed: Claimed) -> EndedRun:
         assert claimed.claim is not None
-        self._bookkeeper.note(job, claimed.held, claimed.claim)
+        self._bookkeeper.record_passed_over(job, claimed.held, claimed.claim)
         return self._perform(job, run_of(job, claimed, claimed.claim.trigger), claimed)
 
     def _hold_left(self, claimed: Claimed) -> float:
         """Return how many seconds are left of the minimum hold of a run that has ended."""
-        reading, now = claimed.held.term.reading, self._database.clock.peek()
+        reading, now = claimed.held.trust.reading, self._database.clock.peek()
         held = self._database.timing.mono() - reading.mono if now is None else now.server - reading.server
         return (claimed.bid.hold_at_least - held) / 1000
 
-    def _record(self, job: Job, ran: Ran) -> Result:
+    def _record(self, job: Job, ended: EndedRun) -> Result:
         """Write the run to the history, and return its result.
 
         The lock is already released and a turn's place is free, so the next run doesn't wait for this.
         """
-        if ran.entry is not None:
-            self._history.record(job.name, ran.entry)
-        return ran.result
+        if ended.entry is not None:
+            self._history.record(job.name, ended.entry)
+        return ended.result
 
-    def _perform(self, job: Job, run: Run, claimed: Claimed, run_id: str = "") -> Ran:
+    def _perform(self, job: Job, run: Run, claimed: Claimed, run_id: str = "") -> EndedRun:
         """Run the job, release its lock, and return the result.
 
         `run_id` is part of the history's key for a run without a slot.
         """
         slot = claimed.slot
         lease = self._lease(claimed)
-        started = claimed.held.term.reading
+        started = claimed.held.trust.reading
         key = claimed.key or manual_key(started.server, run_id)
         steps = None if isinstance(lease, Unlocked) else self._steps(job, run, claimed, lease, key)
         own = claimed.is_of_its_tick
@@ -372,7 +372,7 @@ class Runner:
         try:
             try:
                 self._begin(execution, job, claimed)
-                ending = self._release(execution, execution.perform(), self._is_over(execution, job))
+                call_result = self._release(execution, execution.call_with_retries(), self._is_over(execution, job))
             except BaseException:
                 self._release(execution, _CUT_SHORT)
                 raise
@@ -382,8 +382,10 @@ class Runner:
             self._end(execution)  # Ctrl-C may have interrupted the first call at any line
             raise
         if self._database.process is not process:
-            return Ran(Result(run, "lost"))  # the body has forked and this is the child: the parent records the run
-        outcome, error = ending.outcome, ending.error
+            return EndedRun(
+                Result(run, "lost")
+            )  # the body has forked and this is the child: the parent records the run
+        outcome, error = call_result.outcome, call_result.error
         took = round(self._database.timing.mono() - started.mono)
         said = f'"{run.name}" {outcome} after {took / 1000:g} s' + (f": {described(error)}" if error else "")
         self._emit(
@@ -404,7 +406,7 @@ class Runner:
             error=_said(outcome, error, execution.lease.why_cancelled),
             note=run.noted,
         )
-        return Ran(Result(run, outcome, error=error), entry)
+        return EndedRun(Result(run, outcome, error=error), entry)
 
     def _lease(self, claimed: Claimed) -> Lease | Unlocked:
         """Return the run's lease, which is not renewed yet."""
@@ -415,7 +417,7 @@ class Runner:
         """Return the steps of the run; None for a job that has none."""
         if not job.options.has_steps or run.fence is None:
             return None
-        started = claimed.held.term.reading
+        started = claimed.held.trust.reading
         return Steps(
             run,
             lease,
@@ -428,7 +430,7 @@ class Runner:
 
     def _begin(self, execution: Execution, job: Job, claimed: Claimed) -> None:
         """Have the lease renewed from now on, add the run to those under way, and emit `run.started`."""
-        run, started = execution.run, claimed.held.term.reading
+        run, started = execution.run, claimed.held.trust.reading
         # From now on, and not from the claim: its reply may have been lost, and heard of much later.
         execution.limit = self._database.timing.mono() + job.options.max_runtime
         self._database.keeper.keep(execution.lease, renews=job.options.renew, limit=execution.limit)
@@ -455,20 +457,22 @@ class Runner:
         """Return whether the job's own options have ended the run: they would end a rerun in the same way."""
         return not job.options.renew or self._database.timing.mono() >= execution.limit
 
-    def _release(self, execution: Execution, ending: Ending, is_over: bool = False) -> Ending:
+    def _release(self, execution: Execution, call_result: CallResult, is_over: bool = False) -> CallResult:
         """Release the lock, and return the ending of the run: only the release shows whether the lease has lasted.
 
         A run that `is_over` counts as finished even if its lease was lost.
         """
         run, lease = execution.run, execution.lease
         run.end()
-        outcome: Outcome = "lost" if run.lost else ending.outcome
+        outcome: Outcome = "lost" if run.lost else call_result.outcome
         # A run that was cut short stays `unfinished` in the record, so that another claim finds it.
-        is_finished = ending.outcome in ("succeeded", "failed", "cancelled") or (ending.outcome == "lost" and is_over)
+        is_finished = call_result.outcome in ("succeeded", "failed", "cancelled") or (
+            call_result.outcome == "lost" and is_over
+        )
         finished = execution.slot if is_finished else None
         lease.release(outcome=outcome, finished=finished, tick=execution.slot)
         outcome = "lost" if lease.was_lost else outcome
-        return Ending(outcome, ending.error if outcome in ("failed", "lost") else None)
+        return CallResult(outcome, call_result.error if outcome in ("failed", "lost") else None)
 
     def _emit(
         self,

@@ -119,7 +119,7 @@ class Turn:
         return due is not None and (others is None or due > others)
 
 
-State: TypeAlias = Literal["called", "trying", "waiting", "holding"]
+LaneState: TypeAlias = Literal["called", "trying", "waiting", "holding"]
 
 
 @dataclass(eq=False)
@@ -137,7 +137,7 @@ class Lane:
     running: set[Turn | Place] = field(default_factory=set)
     reserved: set[Place] = field(default_factory=set)
     current: Turn | None = None
-    state: State = "called"
+    state: LaneState = "called"
     line: list[Turn] = field(default_factory=list)
     look: Turn | None = None
 

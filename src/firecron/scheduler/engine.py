@@ -5,7 +5,7 @@
     heartbeat ─► recovery ─ abandoned and missed ticks ─► turn
     heartbeat ─► lateness                                             reports jobs that are late
     leaders                                                           beside all that, on threads of their own
-    runner ─ a job that was run ─► declaring                          the catalogue
+    runner ─ a job that was run ─► publisher                          the catalogue
 
 Before `start` nothing runs but jobs that are started by hand.
 """
@@ -24,16 +24,16 @@ from firecron.jobs.job import Around, Job, explore
 from firecron.jobs.registry import Checks, Registry, Result
 from firecron.jobs.run import Trigger
 from firecron.leaders.leader import explore_leaders
-from firecron.leaders.leaders import Leaders, Staff
+from firecron.leaders.leaders import LeaderParts, Leaders
+from firecron.lock.audit_log import pause_lock
 from firecron.lock.database import Database
-from firecron.lock.trail import pause_lock
 from firecron.runs.claimer import Claimer
 from firecron.runs.history import Bookkeeper, History
 from firecron.runs.lanes import Lanes
 from firecron.runs.runner import Runner
 from firecron.runs.turn import Turn, WantedClaim
-from firecron.scheduler.declaring import Declaring
 from firecron.scheduler.heartbeat import Heartbeat
+from firecron.scheduler.publishing import CataloguePublisher
 from firecron.scheduler.recovery import Lateness, Recovery
 from firecron.scheduler.ticker import Ticker
 from firecron.scheduler.waves import Waves
@@ -53,19 +53,19 @@ class Engine:
         self.checks = Checks(database.settings, database.events)
         self.registry = Registry(database.settings.roles, self, around)
         self.crew = crew or Workers(database.settings.workers)
-        scribe = crew or Workers(1, lingers=False)
-        self.bookkeeper = Bookkeeper(database, history, scribe)
+        history_worker = crew or Workers(1, lingers=False)
+        self.bookkeeper = Bookkeeper(database, history, history_worker)
         self.claimer = Claimer(database, self)
         self.lanes = Lanes(database, self)
-        self.declaring = Declaring(database, self.registry, crew or Workers(1, lingers=False), self.after)
+        self.publisher = CataloguePublisher(database, self.registry, crew or Workers(1, lingers=False), self.after)
         self.runner = Runner(database, history, self.registry, self.claimer, self.lanes, self.bookkeeper)
-        staff = Staff(database, history, scribe, self.runner.outstanding, lambda: self.runner.loop)
-        self.leaders = Leaders(staff, self.registry.surroundings)
+        parts = LeaderParts(database, history, history_worker, self.runner.open_work, lambda: self.runner.loop)
+        self.leaders = Leaders(parts, self.registry.contexts)
         self.recovery = Recovery(database, self.registry, self.runner, self)
         self.ticker = Ticker(database, self)
         self.waves = Waves(database, self.registry, self.leaders, self.crew, self)
-        self.leaders.ranks = self.waves
-        self.lateness = Lateness(database, self.registry, self.waves, scribe)
+        self.leaders.tickets = self.waves
+        self.lateness = Lateness(database, self.registry, self.waves, history_worker)
         self.heartbeat = Heartbeat(database, self.registry, self.runner, self.recovery, self.waves, self.lateness)
 
     def start(self) -> None:
@@ -76,7 +76,7 @@ class Engine:
             self.heartbeat.start()
             self.ticker.start()
             self.leaders.start()
-            self.declaring.begin()
+            self.publisher.begin()
 
     def stop(self, ends: float) -> None:
         """Stop ticking, and wait for runs to end until `ends` on the monotonic clock."""
@@ -84,14 +84,14 @@ class Engine:
             self._ends = ends  # a second call prolongs nothing
         # The heartbeat removes its node while runs come to their end.
         self.heartbeat.leave()
-        self.declaring.forget()
+        self.publisher.forget()
         self.ticker.stop()
         self.waves.forget()
         self.recovery.forget()
         self.lateness.forget()
         self.leaders.stop()
         self.runner.stop(max(0.0, ends - self._database.timing.mono()) / 1000)
-        self.leaders.leave_behind()
+        self.leaders.abandon()
         self.heartbeat.wait(ends)
         self.ticker.wait(max(0.0, ends - self._database.timing.mono()) / 1000)
         self.crew.dismiss()
@@ -158,7 +158,7 @@ class Engine:
         if turn is None or turn.pending is None:
             return
         planned = turn.tries_at - self._database.timing.mono()
-        delay = self.claimer.pause(turn.pending, planned / 1000)
+        delay = self.claimer.due_in(turn.pending, planned / 1000)
         if delay is not None and abs(delay * 1000 - planned) > _SAME:
             self._plan(turn, delay)
 
@@ -203,7 +203,7 @@ class Engine:
         Raise ConfigurationError for a job with a leader's name.
         """
         if self.leaders.has(job.name):
-            where = self.leaders.office(job.name).leader.where
+            where = self.leaders.thread(job.name).leader.where
             raise ConfigurationError(
                 f"a leader and a job are named {job.name!r}: {where} and {job.where}. Each name is one node: "
                 "rename one of them"
@@ -227,7 +227,7 @@ class Engine:
 
     def add(self, job: Job) -> None:
         self.ticker.add(job)
-        self.declaring.add(job)
+        self.publisher.add(job)
 
     def remove(self, name: str) -> None:
         self.ticker.remove(name)
@@ -242,7 +242,7 @@ class Engine:
         self.leaders.pause(name, is_paused)
 
     def served(self, job: Job) -> None:
-        self.declaring.served(job)
+        self.publisher.served(job)
 
     def running(self) -> dict[str, int]:
         return self.runner.running()
@@ -267,9 +267,9 @@ class Engine:
         turn = self.lanes.heir(turn)
         delay = self.runner.go_on(turn)
         if any(result.run is not None for result in turn.results):
-            self.declaring.won(turn.job)
+            self.publisher.won(turn.job)
         elif turn.wanted.looks_back and not turn.wanted.had_others and _has_never_run(turn):
-            self.declaring.when_known(turn.job, lambda since: self._look_back_again(turn.job, turn.wanted, since))
+            self.publisher.when_known(turn.job, lambda since: self._look_back_again(turn.job, turn.wanted, since))
         if delay is not None:
             self._plan(turn, delay)
             self.wake(turn.job)  # what was heard since the delay was computed has woken nobody

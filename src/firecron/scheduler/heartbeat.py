@@ -40,7 +40,7 @@ from firecron.lock.database import Database
 from firecron.lock.refusal import PRUNED_BEATS, inspect_instances
 from firecron.runs.runner import Runner
 from firecron.scheduler.recovery import Lateness, Recovery
-from firecron.scheduler.waves import Draw, Waves
+from firecron.scheduler.waves import OwnGroup, Waves
 from firecron.store import ONE_MORE, SERVER_TIME
 
 # How many instances say when their group was first seen.
@@ -165,52 +165,52 @@ class Heartbeat:
             "jobs": len(self._registry.jobs()),
             "running": sum(self._runner.running().values()),
         }
-        draw = self._waves.draw() if self._database.timing.mono() >= self._refused_until else None
+        own_group = self._waves.own_group() if self._database.timing.mono() >= self._refused_until else None
         try:
             try:
-                self._write(fields, draw)
+                self._write(fields, own_group)
             except Denied as error:
-                if draw is None:
+                if own_group is None:
                     raise
                 self._write(fields, None)
                 self._do_without_ticket(error)
         except StoreError as error:
-            self._waves.note(None, None, self._database.timing.mono())
+            self._waves.observe_beat(None, None, self._database.timing.mono())
             self._complain(error)
             return not isinstance(error, Unavailable)
         return True
 
-    def _write(self, fields: dict[str, object], draw: Draw | None) -> None:
+    def _write(self, fields: dict[str, object], own_group: OwnGroup | None) -> None:
         """Write the fields, and take the ticket in the same write. Raise StoreError."""
         node = f"{self._root}/{self.id}"
         sent = self._database.timing.mono()
-        if draw is None:
+        if own_group is None:
             stored: object = self._database.store.merge(node, fields, self._database.deadline())
             ticket = None
         else:
-            here, group = map(self._database.paths.relative, (node, f"{self._database.paths.groups}/{draw.group}"))
-            values = {here: fields, **{f"{group}/{name}": value for name, value in self._of_group(draw).items()}}
+            here, group = map(self._database.paths.relative, (node, f"{self._database.paths.groups}/{own_group.group}"))
+            values = {here: fields, **{f"{group}/{name}": value for name, value in self._of_group(own_group).items()}}
             answered = self._database.store.merge(self._database.paths.prefix, values, self._database.deadline())
             stored, ticket = answered[here], number(answered.get(f"{group}/beats"))
         received = self._database.timing.mono()
         seen_at = stored.get("seenAt") if isinstance(stored, dict) else None
         if isinstance(seen_at, int):
-            self._database.clock.note(seen_at, sent, received)
+            self._database.clock.observe(seen_at, sent, received)
             self._started_at = self._started_at or seen_at
-        if draw is not None:
-            self._membership = self._membership.after(draw.group, ticket, number(seen_at))
+        if own_group is not None:
+            self._membership = self._membership.after(own_group.group, ticket, number(seen_at))
         # The ticket was given at some time in between.
-        self._waves.note(draw, ticket, (sent + received) / 2)
+        self._waves.observe_beat(own_group, ticket, (sent + received) / 2)
 
-    def _of_group(self, draw: Draw) -> dict[str, object]:
+    def _of_group(self, own_group: OwnGroup) -> dict[str, object]:
         """Return what a beat writes into the node of its group."""
-        schedules = {name: job.options.schedule for name, job in draw.jobs.items()}
+        schedules = {name: job.options.schedule for name, job in own_group.jobs.items()}
         service, heartbeat = self._database.identity.service, self._database.settings.heartbeat
-        told = self._membership.fields(draw.group, schedules, service, heartbeat)
-        return {**told, "seenAt": SERVER_TIME, **({"beats": ONE_MORE} if draw.takes_ticket else {})}
+        told = self._membership.fields(own_group.group, schedules, service, heartbeat)
+        return {**told, "seenAt": SERVER_TIME, **({"beats": ONE_MORE} if own_group.takes_ticket else {})}
 
     def prune(self, deadline: Deadline) -> None:
-        """Note the silent instances in the roster, and remove the nodes of instances not seen for ten beats.
+        """Observe the signs of life, and remove the nodes of instances not seen for ten beats.
 
         Raise StoreError.
         """
@@ -218,7 +218,7 @@ class Heartbeat:
         nodes = self._database.store.read(self._root, deadline).node
         if now is None:
             return
-        self._database.roster.note(inspect_instances(nodes, self._database.settings.heartbeat), now.server)
+        self._database.signs_of_life.observe(inspect_instances(nodes, self._database.settings.heartbeat), now.server)
         limit = now.server - PRUNED_BEATS * self._database.settings.heartbeat * 1000
         dead = [key for key in _unseen(nodes, limit) if key != self.id]
         if dead:

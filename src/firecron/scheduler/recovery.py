@@ -102,7 +102,7 @@ class Recovery:
             if self._runner.wants(job):  # asked again for each job: the instance may stop, and jobs are removed
                 node = self._read(job, deadline) if nodes is None else nodes.get(job.name)
             left.popleft()
-            self._judge(job, node, moment)
+            self._evaluate(job, node, moment)
         return True
 
     def look_again(self, job: Job, instant: int) -> None:
@@ -148,7 +148,7 @@ class Recovery:
         except Denied:
             return None  # the job's next tick will report it
 
-    def _judge(self, job: Job, node: object, now: Moment) -> None:
+    def _evaluate(self, job: Job, node: object, now: Moment) -> None:
         try:
             record = parse(node, now.server)
         except Malformed:
@@ -172,8 +172,8 @@ class Recovery:
 
 # --- the jobs that are late
 #
-# `judge` is handed in, because this room doesn't know how jobs are judged. A look waits for the database, so it is made
-# on another thread than the beats.
+# `evaluator` is handed in, because this room doesn't know how jobs are judged. A look waits for the database, so it is
+# made on another thread than the beats.
 
 # What the rank is for.
 _PLACE = "job.late"
@@ -183,7 +183,7 @@ _KNOWN = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Evaluated:
     """What is said of one job: `verdict` is a word, `why` a sentence.
 
     `slot` is the first tick that is late, or None, and `age` is for how many milliseconds the job is late.
@@ -203,23 +203,23 @@ class Ranks(Protocol):
         """Return the rank for this work by the newest ticket; None if the size of the group is not known."""
 
 
-class Judge(Protocol):
+class Evaluator(Protocol):
     """Judges the jobs by what the database says of them."""
 
-    def judged(self) -> Sequence[Judged] | None:
+    def evaluate(self) -> Sequence[Evaluated] | None:
         """Return what is said of each job; None if the database can't be read."""
 
 
 class Lateness:
-    """Tells of the late jobs of the registry, once `judge` is set. The crew `scribe` makes the looks."""
+    """Tells of the late jobs of the registry, once `evaluator` is set. The crew `history_worker` makes the looks."""
 
-    def __init__(self, database: Database, registry: Registry, ranks: Ranks, scribe: Crew) -> None:
-        self.judge: Judge | None = None
+    def __init__(self, database: Database, registry: Registry, ranks: Ranks, history_worker: Crew) -> None:
+        self.evaluator: Evaluator | None = None
         self._database = database
         self._interval = database.settings.recovery_interval * 1000
         self._registry = registry
         self._ranks = ranks
-        self._scribe = scribe
+        self._history_worker = history_worker
         self.forget()
 
     def forget(self) -> None:
@@ -233,8 +233,8 @@ class Lateness:
 
     def look_if_due(self) -> None:
         """Have the jobs looked at, if that is due and this instance's turn. This doesn't block."""
-        judge, moment, rank = self.judge, self._database.clock.peek(), self._ranks.rank(_PLACE)
-        if judge is None or moment is None:
+        evaluator, moment, rank = self.evaluator, self._database.clock.peek(), self._ranks.rank(_PLACE)
+        if evaluator is None or moment is None:
             return
         before, self._last = self._last, int(moment.server // self._interval)
         self._began = moment.mono if self._began is None else self._began
@@ -242,15 +242,15 @@ class Lateness:
         self._had_rank = self._had_rank or rank is not None
         if is_due and (rank is None or rank < _FIRST or self._told):
             is_new = moment.mono < self._began + _KNOWN * self._interval
-            self._scribe.submit(lambda: self._look(judge, is_new=is_new))
+            self._history_worker.submit(lambda: self._read(evaluator, is_new=is_new))
 
-    def _look(self, judge: Judge, *, is_new: bool) -> None:
-        judged = judge.judged()
-        if judged is None:
+    def _read(self, evaluator: Evaluator, *, is_new: bool) -> None:
+        evaluated = evaluator.evaluate()
+        if evaluated is None:
             return
         before = self._told
         mine = {job.name for job in self._registry.jobs() if self._registry.is_wanted(job)}
-        found = [one for one in judged if one.job in mine]
+        found = [one for one in evaluated if one.job in mine]
         self._told = {
             one.job: one.slot
             for one in found
@@ -259,16 +259,16 @@ class Lateness:
         for one in found:
             now = self._told.get(one.job)
             if now != before.get(one.job):
-                self._tell(one, before.get(one.job))
+                self._emit_lateness(one, before.get(one.job))
 
-    def _tell(self, judged: Judged, before: str | None) -> None:
-        name, why = judged.job, judged.why
-        if judged.slot is not None:
+    def _emit_lateness(self, evaluated: Evaluated, before: str | None) -> None:
+        name, why = evaluated.job, evaluated.why
+        if evaluated.slot is not None:
             self._database.events.emit(
-                "job.late", name, logging.WARNING, f'"{name}" is late: {why}', slot=judged.slot, why=why
+                "job.late", name, logging.WARNING, f'"{name}" is late: {why}', slot=evaluated.slot, why=why
             )
         else:
             message = f'"{name}" is not late any more: {why}'
             self._database.events.emit(
-                "job.recovered", name, logging.INFO, message, slot=before, verdict=judged.verdict, why=why
+                "job.recovered", name, logging.INFO, message, slot=before, verdict=evaluated.verdict, why=why
             )

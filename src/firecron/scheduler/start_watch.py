@@ -82,28 +82,28 @@ class StartWatch:
         if not self._is_over:
             self.settle()
             if self._may_tick():
-                self._tell(f"serves {door}, but nobody has started it")
+                self._warn(f"serves {door}, but nobody has started it")
 
     def is_late(self) -> None:
         """Tell of a start that is missing a minute after the FireCron was made."""
-        self._tell_if_unused(f"was not started within {PATIENCE:.0f} s")
+        self._warn_if_unused(f"was not started within {PATIENCE:.0f} s")
 
     def has_ended(self) -> None:
         """Tell of a start that was missing, at the end of the process."""
         # A program that has failed has another reason not to have started.
         if (self._maker == "__main__" or is_a_servers_process()) and not hasattr(sys, "last_value"):
-            self._tell_if_unused("was never started")
+            self._warn_if_unused("was never started")
 
-    def _tell_if_unused(self, what: str) -> None:
+    def _warn_if_unused(self, what: str) -> None:
         if not self._is_over:
             self.settle()
             if self._may_tick() and self._crons.database.clock.uncertainty is None:
-                self._tell(what)
+                self._warn(what)
 
     def _may_tick(self) -> bool:
         return self._crons.verdict.may_tick and reason_not_to_start() is None
 
-    def _tell(self, what: str) -> None:
+    def _warn(self, what: str) -> None:
         names = [job.name for job in self._crons.registry.jobs()]
         names += [leader.name for leader in self._crons.engine.leaders.all()]
         if not names:

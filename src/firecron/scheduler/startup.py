@@ -1,6 +1,6 @@
 """A start: whether jobs may tick in this process, and what is logged of it, of a stop and of a fork.
 
-    judge                  the production guard: jobs tick only in the production environment
+    evaluate_guard         the production guard: jobs tick only in the production environment
     reason_not_to_start    the processes in which jobs must not tick, although they load the application
     say_start, …           one line about this process, and WARNINGs of jobs that never run
     say_without_traceback  the sentence alone of a start that fails, in a server's log
@@ -73,10 +73,10 @@ def is_production(verdict: Verdict, settings: Settings) -> bool:
 
     A service that scales to zero has `enabled=False`, and runs its jobs nevertheless: there the variable decides.
     """
-    return verdict.may_tick or judge(None, settings.runtime_variable, settings.runtime_value).may_tick
+    return verdict.may_tick or evaluate_guard(None, settings.runtime_variable, settings.runtime_value).may_tick
 
 
-def judge(
+def evaluate_guard(
     enabled: bool | None,
     variable: str = VARIABLE,
     value: str = VALUE,

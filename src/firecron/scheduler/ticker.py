@@ -41,7 +41,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class _Tick:
+class _PlannedTick:
     """A planned tick. `start` is its slot plus jitter. `number` settles ties, and shows whether a plan is replaced."""
 
     start: int
@@ -74,7 +74,7 @@ class Ticker:
         self._numbers = count()
         self._jobs: dict[str, Job] = {}
         self._planned: dict[str, int] = {}
-        self._ticks: list[_Tick] = []
+        self._ticks: list[_PlannedTick] = []
         self._calls: list[tuple[int, int, Callable[[], None]]] = []
         # Jobs without a plan, each with the time when it was added, on the monotonic clock.
         self._unplanned: list[tuple[Job, float]] = []
@@ -157,7 +157,7 @@ class Ticker:
             self.has_news = False
         stops, wakes_at = self._stops, self._wakes_at
         if wakes_at is not None:
-            self._note_stall(self._database.timing.mono() - wakes_at)
+            self._log_stall(self._database.timing.mono() - wakes_at)
         seconds = self._work(stops)
         with self._changed:
             # After a stop there is no time to wake at, and the next thread has times of its own.
@@ -265,11 +265,11 @@ class Ticker:
         start = to_milliseconds(slot) + round(job.options.jitter * self._database.chance())
         with self._changed:
             if self._jobs.get(job.name) is job:
-                tick = _Tick(start, next(self._numbers), job, slot)
+                tick = _PlannedTick(start, next(self._numbers), job, slot)
                 self._planned[job.name] = tick.number
                 heapq.heappush(self._ticks, tick)
 
-    def _due(self, now: Moment) -> tuple[list[_Tick], list[Callable[[], None]]]:
+    def _due(self, now: Moment) -> tuple[list[_PlannedTick], list[Callable[[], None]]]:
         due, calls = [], []
         with self._changed:
             while self._ticks and self._ticks[0].start <= now.server:
@@ -280,7 +280,7 @@ class Ticker:
                 calls.append(heapq.heappop(self._calls)[2])
         return due, calls
 
-    def _hand_over(self, tick: _Tick, now: Moment) -> datetime:
+    def _hand_over(self, tick: _PlannedTick, now: Moment) -> datetime:
         """Hand over the newest tick up to `now`, unless it is too late to start. Return the slot to plan on from."""
         job, options, planned = tick.job, tick.job.options, to_text(tick.slot)
         if now.server - tick.start < _LATE:
@@ -297,7 +297,7 @@ class Ticker:
             self._receiver.due(job, due)
         return to_datetime(due)
 
-    def _note_stall(self, late: float) -> None:
+    def _log_stall(self, late: float) -> None:
         """Log once that this thread woke much later than planned."""
         if late > _STALL and not self._has_stalled:
             self._has_stalled = True

@@ -1,8 +1,8 @@
 """Waves: whether this instance asks for a tick that is due, and when. `base/tickets` has the promise.
 
-    due      the tick comes: it is asked for at once, or it stays open
-    note     a beat has brought a ticket, or none: each job's open tick is judged again
-    a look   a wave's time has come, or the last ticket is too old: the tick is judged again
+    due             the tick comes: it is asked for at once, or it stays open
+    observe_beat    a beat has brought a ticket, or none: each job's open tick is judged again
+    a look          a wave's time has come, or the last ticket is too old: the tick is judged again
 
 A tick stays open until it is asked for, until a newer tick of its job comes, or until it may not start any more.
 Nothing is logged of a tick that was not asked for: the instances that asked do that.
@@ -26,7 +26,7 @@ from typing import Protocol
 from firecron.base.flag import in_each_process
 from firecron.base.instants import to_milliseconds
 from firecron.base.threads import Crew
-from firecron.base.tickets import OpenTick, Tickets, group_of, is_long_enough, place_of_tick
+from firecron.base.tickets import Tickets, TickWave, group_of, is_long_enough, place_of_tick
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.leaders.leaders import Leaders
@@ -46,7 +46,7 @@ class Asker(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class OwnGroup:
     """The group of an instance, and the jobs that it runs, by name.
 
     `takes_ticket` is False for an instance without a free worker: it would only delay a tick.
@@ -57,16 +57,16 @@ class Draw:
     takes_ticket: bool = True
 
 
-NOTHING = Draw("", {})
+NO_GROUP = OwnGroup("", {})
 
 
 @dataclass(eq=False)
-class _Waiting:
+class OpenTick:
     """An open tick. `ends` is when it may not start any more, on the monotonic clock; `looks_at` is the next look."""
 
     job: Job
     slot: str
-    tick: OpenTick
+    wave: TickWave
     ends: float = math.inf
     looks_at: float = math.inf
 
@@ -99,8 +99,8 @@ class Waves:
         """Drop the ticket and all open ticks."""
         with self._lock:
             self._tickets = Tickets(self._heartbeat)
-            self._draw = NOTHING
-            self._open: dict[str, _Waiting] = {}
+            self._own_group = NO_GROUP
+            self._open: dict[str, OpenTick] = {}
 
     def size(self) -> float | None:
         """Return the size of the group that this instance is in; None if it is not known."""
@@ -115,87 +115,87 @@ class Waves:
         """Return how far the last ticket is after the place of this, for the leader of this name."""
         return self._tickets.distance(place_of_tick(name, f"{LEADER} {what}"))
 
-    def draw(self) -> Draw:
+    def own_group(self) -> OwnGroup:
         """Return the group that the next beat belongs to."""
         jobs = {job.name: job for job in self._registry.jobs() if self._registry.is_wanted(job)}
         members = ((name, job.options.schedule.line, job.options.schedule.timezone) for name, job in jobs.items())
         everything = [*members, *self._leaders.members()]
         group = group_of(everything, self._heartbeat, self.contenders, self._database.identity.service)
-        return Draw(group, jobs, not self._crew.is_full)
+        return OwnGroup(group, jobs, not self._crew.is_full)
 
-    def note(self, draw: Draw | None, number: int | None, at: float) -> None:
+    def observe_beat(self, own_group: OwnGroup | None, number: int | None, at: float) -> None:
         """Take the number that a beat has brought at this monotonic time, if any, and judge the open ticks again.
 
         Where all are to ask, the number counts for nothing.
         """
-        draw = draw or NOTHING
+        own_group = own_group or NO_GROUP
         number = number if self.contenders else None
         with self._lock:
-            before = self._tickets if draw.group == self._draw.group else Tickets(self._heartbeat)
-            self._tickets, self._draw = before.take(number, at), draw
-            waiting = list(self._open.values())
-        for one in waiting:
-            self._judge(one)
+            before = self._tickets if own_group.group == self._own_group.group else Tickets(self._heartbeat)
+            self._tickets, self._own_group = before.take(number, at), own_group
+            open_ticks = list(self._open.values())
+        for one in open_ticks:
+            self._evaluate(one)
 
     def due(self, job: Job, slot: str) -> None:
         """Ask for a tick that has come, or leave it open."""
-        waiting = self._left_open(job, slot)
-        if waiting is None:
+        open_tick = self._left_open(job, slot)
+        if open_tick is None:
             self._asker.ask(job, slot, is_later=False)
         else:
             # Later, because it takes the job's next tick: a thousand jobs at one instant don't wait for each other.
-            self._asker.after(0, lambda: self._begin(waiting))
+            self._asker.after(0, lambda: self._begin(open_tick))
 
-    def _left_open(self, job: Job, slot: str) -> _Waiting | None:
+    def _left_open(self, job: Job, slot: str) -> OpenTick | None:
         """Return the tick, which is open from now on; None if this instance asks for it at once."""
         with self._lock:
             self._open.pop(job.name, None)
             now = self._database.timing.mono()
             size = self._tickets.size(now)
-            if size is None or not job.options.asks_in_waves or self._draw.jobs.get(job.name) is not job:
+            if size is None or not job.options.asks_in_waves or self._own_group.jobs.get(job.name) is not job:
                 return None
-            tick = OpenTick(now, self._tickets.distance(place_of_tick(job.name, slot)), size)
-            if tick.asks_at(size, self.contenders) == now:
+            wave = TickWave(now, self._tickets.distance(place_of_tick(job.name, slot)), size)
+            if wave.asks_at(size, self.contenders) == now:
                 return None
-            waiting = self._open[job.name] = _Waiting(job, slot, tick)
-        return waiting
+            open_tick = self._open[job.name] = OpenTick(job, slot, wave)
+        return open_tick
 
-    def _begin(self, waiting: _Waiting) -> None:
+    def _begin(self, open_tick: OpenTick) -> None:
         """Ask for an open tick after all if it has too little time, or if nobody knows how much."""
-        time, now = time_to_start(waiting.job.options, waiting.slot), self._database.clock.peek()
-        if now is not None and is_long_enough(time - waiting.job.options.jitter, self._heartbeat):
-            waiting.ends = now.mono + to_milliseconds(waiting.slot) + time - now.server
-            self._judge(waiting)
-        elif self._close(waiting):
-            self._asker.ask(waiting.job, waiting.slot, is_later=False)
+        time, now = time_to_start(open_tick.job.options, open_tick.slot), self._database.clock.peek()
+        if now is not None and is_long_enough(time - open_tick.job.options.jitter, self._heartbeat):
+            open_tick.ends = now.mono + to_milliseconds(open_tick.slot) + time - now.server
+            self._evaluate(open_tick)
+        elif self._close(open_tick):
+            self._asker.ask(open_tick.job, open_tick.slot, is_later=False)
 
-    def _judge(self, waiting: _Waiting, *, is_look: bool = False) -> None:
+    def _evaluate(self, open_tick: OpenTick, *, is_look: bool = False) -> None:
         """Ask for an open tick if its time has come; else see to it that it is judged again."""
         now = self._database.timing.mono()
         with self._lock:
-            if self._open.get(waiting.job.name) is not waiting:
+            if self._open.get(open_tick.job.name) is not open_tick:
                 return
             if is_look:
-                waiting.looks_at = math.inf
-            at = waiting.tick.asks_at(self._tickets.size(now), self.contenders)
-            is_over, is_time = now >= waiting.ends, at is not None and at <= now
+                open_tick.looks_at = math.inf
+            at = open_tick.wave.asks_at(self._tickets.size(now), self.contenders)
+            is_over, is_time = now >= open_tick.ends, at is not None and at <= now
             if is_over or is_time:
-                del self._open[waiting.job.name]
+                del self._open[open_tick.job.name]
             look = min(math.inf if at is None else at, self._tickets.stale_at)
-            is_planned = is_over or is_time or waiting.looks_at <= look
+            is_planned = is_over or is_time or open_tick.looks_at <= look
             if not is_planned:
-                waiting.looks_at = look
+                open_tick.looks_at = look
         if is_time and not is_over:
-            self._asker.ask(waiting.job, waiting.slot, is_later=True)
+            self._asker.ask(open_tick.job, open_tick.slot, is_later=True)
         elif not is_planned:
             # A millisecond later, because calls come at whole milliseconds. A look that came too early would plan the
             # next one for the same millisecond, again and again.
-            self._asker.after((math.floor(look - now) + 2) / 1000, lambda: self._judge(waiting, is_look=True))
+            self._asker.after((math.floor(look - now) + 2) / 1000, lambda: self._evaluate(open_tick, is_look=True))
 
-    def _close(self, waiting: _Waiting) -> bool:
+    def _close(self, open_tick: OpenTick) -> bool:
         """Remove an open tick, and return whether it was open."""
         with self._lock:
-            if self._open.get(waiting.job.name) is not waiting:
+            if self._open.get(open_tick.job.name) is not open_tick:
                 return False
-            del self._open[waiting.job.name]
+            del self._open[open_tick.job.name]
             return True

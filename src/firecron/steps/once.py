@@ -1,8 +1,8 @@
 """Work that is done once and for all, such as a migration at the start: `locks.once(name, function)`.
 
-    look       what is recorded under `cron-steps/<name>/once/done` is returned; it is never pruned
+    read       what is recorded under `cron-steps/<name>/once/done` is returned; it is never pruned
     acquire    the lock of that name, with a fence, renewed; while another process has it, wait and look again
-    look       once more, under the lock: the last holder may have recorded between the first look and its release
+    read       once more, under the lock: the last holder may have recorded between the first look and its release
     call       the function
     record     its result, as a step of a run is recorded: while the lease is trusted, under its fence
     release    in any case
@@ -30,12 +30,12 @@ from firecron.base.instants import to_datetime
 from firecron.base.threads import off_loop
 from firecron.errors import ConfigurationError, Denied, Malformed, StoreError
 from firecron.lock.blocks import (
-    Waiting,
-    Waking,
+    AsyncSleep,
+    Tries,
     check_no_generator,
+    emit_answer,
     give_back,
     release_async,
-    tell,
     try_once,
     while_held,
 )
@@ -74,22 +74,22 @@ class Once:
         self._wait = wait
         self._known: Snapshot | None = None
 
-    def waiting(self, wake: Callable[[], object] | None = None) -> Waiting:
+    def tries(self, wake: Callable[[], object] | None = None) -> Tries:
         """Return the tries for the lock."""
-        return Waiting(self._database, self._bid.name, inf if self._wait is None else self._wait, wake)
+        return Tries(self._database, self._bid.name, inf if self._wait is None else self._wait, wake)
 
-    def ask(self, waiting: Waiting) -> Done[object] | Lease | Refusal:
+    def ask(self, tries: Tries) -> Done[object] | Lease | Refusal:
         """Look, and if nothing is recorded, try once for the lock. Raise Malformed if the record can't be read."""
-        within = waiting.start(self._database.settings.request_timeout)
+        within = tries.start(self._database.settings.request_timeout)
         try:
-            done = self.look()
+            done = self.read()
         except Malformed:
             raise
         except StoreError as error:
             return not_known(self._bid.name, "denied" if isinstance(error, Denied) else "unavailable", error)
         return done or try_once(self._database, self._bid, within)
 
-    def look(self) -> Done[object] | None:
+    def read(self) -> Done[object] | None:
         """Return what is recorded, if anything is. Raise Malformed if it can't be read: it may have been done."""
         self._known = self._database.snapshot(self._path)
         try:
@@ -102,20 +102,20 @@ class Once:
                 "delete it, and the next caller does the work again"
             ) from error
 
-    def goes_on(self, answer: Done[object] | Lease | Refusal, waiting: Waiting) -> bool:
+    def goes_on(self, answer: Done[object] | Lease | Refusal, tries: Tries) -> bool:
         """Return whether to ask again. Without a `wait`, only another process that is at it is a reason."""
         is_for_nothing = self._wait is None and isinstance(answer, Refusal) and answer.reason != "held"
-        return not is_for_nothing and waiting.goes_on(answer)
+        return not is_for_nothing and tries.goes_on(answer)
 
     def refuse(self, answer: Done[object] | Lease | Refusal | None) -> NotAcquired:
         """Emit the last refusal, and return it as the error."""
         assert isinstance(answer, Refusal), "only a refusal ends the tries"
-        tell(self._database, answer)
+        emit_answer(self._database, answer)
         return NotAcquired(answer)
 
     def begin(self, lease: Lease) -> int:
         """Emit that the lock is acquired, and return RTDB's time."""
-        tell(self._database, lease)
+        emit_answer(self._database, lease)
         return self._now()
 
     def record(self, lease: Lease, started_at: int, value: object) -> Done[object]:
@@ -154,17 +154,17 @@ def call_once(once: Once, database: Database, function: Callable[[], object]) ->
         raise ConfigurationError(f"{function!r} is async: await locks.once_async(…)")
     answer: Done[object] | Lease | Refusal | None = None
     try:
-        with closing(once.waiting()) as waiting:
-            answer = once.ask(waiting)
-            while once.goes_on(answer, waiting):
-                waiting.pause()
-                answer = once.ask(waiting)
+        with closing(once.tries()) as tries:
+            answer = once.ask(tries)
+            while once.goes_on(answer, tries):
+                tries.wait()
+                answer = once.ask(tries)
         if isinstance(answer, Done):
             return answer
         if not isinstance(answer, Lease):
             raise once.refuse(answer)
         started_at = once.begin(answer)
-        return once.look() or once.record(answer, started_at, _no_awaitable(function))
+        return once.read() or once.record(answer, started_at, _no_awaitable(function))
     finally:
         give_back(database, answer)
 
@@ -174,19 +174,19 @@ async def call_once_async(once: Once, database: Database, function: Callable[[],
     check_no_generator(function)
     answer: Done[object] | Lease | Refusal | None = None
     try:
-        waking = Waking()
-        with closing(once.waiting(waking.wake)) as waiting:
-            answer = await _ask(once, waiting, database)
-            while once.goes_on(answer, waiting):
-                await waking.pause(waiting)
-                answer = await _ask(once, waiting, database)
+        sleep = AsyncSleep()
+        with closing(once.tries(sleep.wake)) as tries:
+            answer = await _ask(once, tries, database)
+            while once.goes_on(answer, tries):
+                await sleep.wait(tries)
+                answer = await _ask(once, tries, database)
         if isinstance(answer, Done):
             return answer
         if not isinstance(answer, Lease):
             raise once.refuse(answer)
         lease = answer
         started_at = await off_loop(lambda: once.begin(lease))
-        if (done := await off_loop(once.look)) is not None:
+        if (done := await off_loop(once.read)) is not None:
             return done
         value = await while_held(lease, function)
         return await off_loop(lambda: once.record(lease, started_at, value))
@@ -195,8 +195,8 @@ async def call_once_async(once: Once, database: Database, function: Callable[[],
             await release_async(database, answer)
 
 
-async def _ask(once: Once, waiting: Waiting, database: Database) -> Done[object] | Lease | Refusal:
-    return await off_loop(lambda: once.ask(waiting), unwanted=lambda late: give_back(database, late))
+async def _ask(once: Once, tries: Tries, database: Database) -> Done[object] | Lease | Refusal:
+    return await off_loop(lambda: once.ask(tries), unwanted=lambda late: give_back(database, late))
 
 
 def _no_awaitable(function: Callable[[], object]) -> object:

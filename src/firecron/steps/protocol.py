@@ -57,7 +57,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from firecron.base.instants import number, to_datetime
 from firecron.errors import ConfigurationError, Denied, LeaseLost, Malformed, StepInDoubt, Unavailable
-from firecron.lock.protocol import ABSENT, Exchange, Pause, Swap, Swapped, expect, overtaken, reading
+from firecron.lock.protocol import ABSENT, BackOff, Exchange, Swap, Swapped, expect, overtaken, reading
 from firecron.lock.record import Lost
 from firecron.store import Snapshot
 
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 # --- the record
 
-Verdict: TypeAlias = Literal["write", "written", "found", "in_doubt", "overtaken"]
+StepVerdict: TypeAlias = Literal["write", "written", "found", "in_doubt", "overtaken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def read_step(node: object) -> StepRecord | None:
     return StepRecord(fence, started_at, number(node.get("attempt")), by, done_at, result)
 
 
-def judge_result(found: StepRecord | None, own: StepRecord) -> Verdict:
+def evaluate_result(found: StepRecord | None, own: StepRecord) -> StepVerdict:
     """Return what the writer of a result makes of the record that is there."""
     if found is None or found.fence < own.fence:
         return "write"
@@ -128,7 +128,7 @@ def judge_result(found: StepRecord | None, own: StepRecord) -> Verdict:
     return "found" if found.is_done else "write"
 
 
-def judge_intent(found: StepRecord | None, own: StepRecord, allowed: StepRecord | None) -> Verdict:
+def evaluate_intent(found: StepRecord | None, own: StepRecord, allowed: StepRecord | None) -> StepVerdict:
     """Return what the writer of an intent makes of the record that is there.
 
     `allowed` is the intent of an earlier try whose call may be made again.
@@ -273,7 +273,7 @@ def recording(own: StepRecord, known: Snapshot | None, is_trusted: IsTrusted) ->
     `known` is the node as it was last seen; None if it was not seen. Raise Denied if the rules refuse the write and
     nothing in the node explains it, Unavailable if the database doesn't say, Malformed for a node that is no record.
     """
-    return _writing(own, known, is_trusted, partial(judge_result, own=own))
+    return _writing(own, known, is_trusted, partial(evaluate_result, own=own))
 
 
 def intending(
@@ -283,14 +283,14 @@ def intending(
 
     `allowed` is an intent that doesn't count.
     """
-    return _writing(own, known, is_trusted, partial(judge_intent, own=own, allowed=allowed))
+    return _writing(own, known, is_trusted, partial(evaluate_intent, own=own, allowed=allowed))
 
 
 def _writing(
     own: StepRecord,
     known: Snapshot | None,
     is_trusted: IsTrusted,
-    judge: Callable[[StepRecord | None], Verdict],
+    evaluate: Callable[[StepRecord | None], StepVerdict],
 ) -> Exchange[Settled | Lost]:
     snapshot = known if known is not None else (yield from reading())
     node = own.to_node()
@@ -298,7 +298,7 @@ def _writing(
     tries = 0
     while True:
         found = read_step(snapshot.node)
-        verdict = judge(found)
+        verdict = evaluate(found)
         if verdict == "overtaken":
             return Lost("a later claim has written this step")
         if verdict != "write":
@@ -309,7 +309,7 @@ def _writing(
             answer = yield Swap(snapshot.etag, node)
         except Unavailable as error:
             tries += 1
-            yield Pause(tries, error)
+            yield BackOff(tries, error)
             snapshot = yield from reading()
             continue
         except Denied:

@@ -63,7 +63,7 @@ class MemoryStore:
             if current.etag != etag:
                 return current
             self._put(path, node)
-            self._tell()
+            self._notify()
             return self._snapshot(path).etag
 
     def timestamp(self, path: str, deadline: Deadline) -> int:
@@ -78,7 +78,7 @@ class MemoryStore:
                 below = f"{path}/{key}" if path else key
                 stored[key] = self._raised(below) if value == ONE_MORE else self._stored(value)
                 self._put(below, stored[key])
-            self._tell()
+            self._notify()
         return stored
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:
@@ -111,11 +111,11 @@ class MemoryStore:
         """
         with self._lock:
             self._put(path, node)
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for watch in self._watches:
-            watch.note(self._snapshot(watch.path).node)
+            watch.push(self._snapshot(watch.path).node)
 
     def _forget(self, watch: MemoryWatch) -> None:
         with self._lock:
@@ -189,7 +189,7 @@ class MemoryWatch:
             self._is_closed = True
             self._changed.notify_all()
 
-    def note(self, node: object) -> None:
+    def push(self, node: object) -> None:
         """Pass a value on, if it is another one than before."""
         with self._changed:
             if node != self._last:

@@ -214,7 +214,7 @@ class Rehearsal:
         """
         self._crons.registry.get(name)
         operator = Operator(self._crons.database)
-        seen = operator.look(name)
+        seen = operator.read(name)
         return seen.view.why_not_cancelled is None and operator.cancel(seen, why)
 
     def elect(self, name: str) -> Term:
@@ -225,7 +225,7 @@ class Rehearsal:
         Args:
             name: The leader's name.
         """
-        return self._crons.engine.leaders.office(name).elect()
+        return self._crons.engine.leaders.thread(name).start_term()
 
     def depose(self, name: str, patience: float = 10) -> None:
         """Let the leader lose its lease, and wait until its body has ended. Raise AssertionError if it doesn't end.
@@ -234,8 +234,8 @@ class Rehearsal:
             name: The leader's name.
             patience: The real seconds that the body may take to end.
         """
-        office = self._crons.engine.leaders.office(name)
-        assert office.depose(patience), f"the body of {name} still runs {patience:g} s after its term was lost"
+        thread = self._crons.engine.leaders.thread(name)
+        assert thread.lose_term(patience), f"the body of {name} still runs {patience:g} s after its term was lost"
 
     def history(self, name: str) -> list[dict[str, object]]:
         """Return the entries of a job or a leader in `cron-runs`, oldest first. Raise UnknownJob for an unknown name.

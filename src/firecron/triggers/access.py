@@ -52,7 +52,7 @@ _NOT_SIGNED = "Google has not signed this token"
 _TOLD = ("Token expired", "Token used too early", "Token has wrong audience")
 
 
-class Tokens:
+class TokenVerifier:
     """Verifies tokens for these audiences, signed with one of the keys at `url` (`{key id: PEM}`) by this algorithm.
 
     Fetching the keys takes at most `timeout` seconds.
@@ -223,7 +223,7 @@ class OidcVerifier:
         timeout: float = TIMEOUT,
     ) -> None:
         self._emails = frozenset(emails)
-        self.tokens = Tokens(certs_url, audiences, "RS256", timeout=timeout)
+        self.tokens = TokenVerifier(certs_url, audiences, "RS256", timeout=timeout)
 
     def and_for(self, emails: Collection[str]) -> OidcVerifier:
         """Return a verifier for these e-mail addresses as well, with the same certificates."""
@@ -251,9 +251,9 @@ class OidcVerifier:
                 "so create the trigger with trust_cloud_run_iam=True",
             )
         claims = self.tokens.claims(token)
-        return claims if isinstance(claims, Denial) else self._judge(claims)
+        return claims if isinstance(claims, Denial) else self._check_claims(claims)
 
-    def _judge(self, claims: Mapping[str, object]) -> str | Denial:
+    def _check_claims(self, claims: Mapping[str, object]) -> str | Denial:
         """Check the claims that every signed token of Google's may differ in."""
         issuer, email = claims.get("iss"), claims.get("email")
         if not isinstance(issuer, str) or issuer not in GOOGLE_ISSUERS:
@@ -300,7 +300,7 @@ class TriggerOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class TriggerAccess:
     """Which callers a trigger serves: the verifier for `/health`, and the one for all else."""
 
     all: Verifier
@@ -315,7 +315,7 @@ def choose_access(
     trust_cloud_run_iam: bool = False,
     verifier: Verifier | None = None,
     health_email: OneOrMore | None = None,
-) -> Access:
+) -> TriggerAccess:
     """Return the access that the arguments of `trigger_app` ask for.
 
     Raise ConfigurationError unless they ask for exactly one: OIDC tokens, Cloud Run's IAM, or a verifier of their own.
@@ -332,13 +332,13 @@ def choose_access(
     if chosen is None:
         chosen = CloudRunIam(events) if trust_cloud_run_iam else make_oidc(audience, email)
     if health_email is None:
-        return Access(chosen, chosen)
+        return TriggerAccess(chosen, chosen)
     if not isinstance(chosen, OidcVerifier):
         raise ConfigurationError(
             f"health_email={health_email!r} names accounts whose OIDC tokens are verified, so it needs audience= and "
             "email=. Where IAM or a verifier of your own decides, let that account in there"
         )
-    return Access(chosen, chosen.and_for(_emails("health_email", health_email)))
+    return TriggerAccess(chosen, chosen.and_for(_emails("health_email", health_email)))
 
 
 def make_oidc(audience: OneOrMore | None, email: OneOrMore | None) -> OidcVerifier:

@@ -29,7 +29,7 @@ from urllib.parse import parse_qs
 
 from firecron.base.clocks import heeding
 from firecron.base.instants import to_milliseconds, to_text
-from firecron.base.recent import Seldom, how_often
+from firecron.base.last_values import Seldom, how_often
 from firecron.base.texts import described, redacted
 from firecron.cron.schedule import is_tick
 from firecron.errors import Denied, FirecronError, Malformed, Stopping, StoreError, Unavailable, UnknownJob
@@ -48,9 +48,9 @@ from firecron.ops.views import inspect_run
 from firecron.runs.entry import read_entry
 from firecron.runs.history import History
 from firecron.runs.policy import may_rerun
-from firecron.triggers.access import Access
+from firecron.triggers.access import TriggerAccess
 from firecron.triggers.verifier import Denial
-from firecron.web import Reply, Request, Work
+from firecron.web import SiteReply, SiteRequest, Work
 
 # --- the responses: pure decisions
 
@@ -83,7 +83,7 @@ _OF_REASON: dict[Reason, int] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class JsonReply:
     """A reply whose body is not JSON yet."""
 
     status: int
@@ -91,8 +91,10 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def reply(self) -> Reply:
-        return Reply(self.status, json.dumps(self.body).encode(), {"Content-Type": "application/json", **self.headers})
+    def reply(self) -> SiteReply:
+        return SiteReply(
+            self.status, json.dumps(self.body).encode(), {"Content-Type": "application/json", **self.headers}
+        )
 
 
 def answer(
@@ -105,7 +107,7 @@ def answer(
     run: Run | None = None,
     headers: Mapping[str, str] | None = None,
     error: Exception | None = None,
-) -> Answer:
+) -> JsonReply:
     """Return a response with this body. A 503 has the header Retry-After: longer if the `error` asks for more."""
     body = {
         "job": job,
@@ -116,30 +118,30 @@ def answer(
         "message": redacted(message),
     }
     later = {"Retry-After": str(math.ceil(heeding(RETRY_AFTER, error, math.inf)))} if status == 503 else {}
-    return Answer(status, body, {**later, **(headers or {})})
+    return JsonReply(status, body, {**later, **(headers or {})})
 
 
-def of_run(options: JobOptions, run: Run, outcome: Outcome, message: str) -> Answer:
+def of_run(options: JobOptions, run: Run, outcome: Outcome, message: str) -> JsonReply:
     """Return the response for a run that has ended in this request."""
     slot = None if run.slot is None else to_text(run.slot)
     can_rerun = slot is not None and may_rerun(options, run.attempt)
     return answer(_status(outcome, can_rerun), outcome, message, job=options.name, slot=slot, run=run)
 
 
-def of_refusal(refusal: Refusal, slot: str | None) -> Answer:
+def of_refusal(refusal: Refusal, slot: str | None) -> JsonReply:
     """Return the response for a refused claim. `of_past` makes the response for a tick that was claimed before."""
     status, result = _OF_REASON[refusal.reason], refusal.reason if refusal.reason != "slot_done" else "already_done"
     return answer(status, result, refusal.message, job=refusal.name, slot=slot, error=refusal.error)
 
 
-def of_error(error: StoreError, job: str | None = None, slot: str | None = None) -> Answer:
+def of_error(error: StoreError, job: str | None = None, slot: str | None = None) -> JsonReply:
     if isinstance(error, Unavailable):
         return answer(503, "unavailable", str(error), job=job, slot=slot, error=error)
     result = "denied" if isinstance(error, Denied) else "malformed" if isinstance(error, Malformed) else "error"
     return answer(500, result, str(error), job=job, slot=slot)
 
 
-def of_health(report: Report, query: str) -> Answer:
+def of_health(report: Report, query: str) -> JsonReply:
     """Return the response for a monitoring service: 503 unless there are jobs, and all are as they should be.
 
     A caller may name the jobs that have to be there: `?expect=digest,import`.
@@ -151,7 +153,7 @@ def of_health(report: Report, query: str) -> Answer:
             message = f"expect= has {len(names)} names of jobs: give 1 to {MOST_EXPECTED}, as expect=digest,import"
             return answer(400, "bad_request", message)
         report = report.expecting(names)
-    return Answer(200 if report.status == "ok" else 503, report.to_json(), {"Cache-Control": "no-store"})
+    return JsonReply(200 if report.status == "ok" else 503, report.to_json(), {"Cache-Control": "no-store"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,7 @@ def find_past(options: JobOptions, slot: str, current: Current, entry: object, n
     return Past(outcome)
 
 
-def of_past(options: JobOptions, slot: str, past: Past) -> Answer:
+def of_past(options: JobOptions, slot: str, past: Past) -> JsonReply:
     """Return the response for a tick that was claimed before and that this request has not run."""
     name = options.name
     if past.is_running:
@@ -222,17 +224,17 @@ class Overview:
         self._operator = Operator(database)
         self._history = history
 
-    def answer(self) -> Answer:
+    def answer(self) -> JsonReply:
         """Return the response with the overview. It blocks for about as long as an acquire may."""
         jobs = self._registry.jobs()
         shown = {job.name: self._show(job) for job in jobs}
         body: dict[str, object] = {"jobs": list(shown.values())}
         try:
-            self._look(shown)
+            self._read(shown)
         except StoreError as error:
             failed = of_error(error)
-            return Answer(failed.status, {**body, "error": failed.body["message"]}, failed.headers)
-        return Answer(200, body)
+            return JsonReply(failed.status, {**body, "error": failed.body["message"]}, failed.headers)
+        return JsonReply(200, body)
 
     def _show(self, job: Job) -> dict[str, object]:
         schedule = job.options.schedule
@@ -247,10 +249,10 @@ class Overview:
             "last_run": None,
         }
 
-    def _look(self, shown: dict[str, dict[str, object]]) -> None:
+    def _read(self, shown: dict[str, dict[str, object]]) -> None:
         """Fill in the fields from the database. Raise StoreError; what was read before the error is filled in."""
         deadline = self._database.deadline(self._database.settings.acquire_timeout)
-        paused = {view.name for view in self._operator.look_at_all().views if view.is_paused}
+        paused = {view.name for view in self._operator.read_all().views if view.is_paused}
         for name, fields in shown.items():
             fields["paused"] = name in paused
         for name, fields in shown.items():
@@ -317,7 +319,7 @@ class Handler:
         database: Database,
         history: History,
         health: HealthReport,
-        access: Access,
+        access: TriggerAccess,
         asked: Callable[[], object],
     ) -> None:
         self._registry = registry
@@ -330,7 +332,7 @@ class Handler:
         self._seldom = Seldom(database.deadline)
         self._asked = asked
 
-    def receive(self, request: Request) -> Reply | Work:
+    def receive(self, request: SiteRequest) -> SiteReply | Work:
         """Return the reply, or the work that blocks and returns it."""
         try:
             self._asked()
@@ -339,9 +341,9 @@ class Handler:
             found = self._denied(denial) if denial is not None else self._route(request)
         except Exception as error:
             found = self._broken(None, error)
-        return found.reply if isinstance(found, Answer) else Work(lambda _: found().reply)
+        return found.reply if isinstance(found, JsonReply) else Work(lambda _: found().reply)
 
-    def _route(self, request: Request) -> Answer | Callable[[], Answer]:
+    def _route(self, request: SiteRequest) -> JsonReply | Callable[[], JsonReply]:
         if _asks_for_health(request):
             return of_health(self._health.get(), request.query)
         name = request.path.removeprefix("/")
@@ -368,7 +370,7 @@ class Handler:
             return answer(400, "bad_request", str(error), job=name)
         return lambda: self._serve(lambda: self._run(job, slot), name, slot)
 
-    def _serve(self, work: Callable[[], Answer], name: str | None = None, slot: datetime | None = None) -> Answer:
+    def _serve(self, work: Callable[[], JsonReply], name: str | None = None, slot: datetime | None = None) -> JsonReply:
         try:
             return work()
         except UnknownJob as error:
@@ -385,7 +387,7 @@ class Handler:
             # Raised by the job itself: Ctrl-C reaches the main thread only.
             return answer(500, "failed", described(error), job=name, slot=_text(slot))
 
-    def _run(self, job: Job, slot: datetime | None) -> Answer:
+    def _run(self, job: Job, slot: datetime | None) -> JsonReply:
         name = job.name
         if slot is not None and is_future(slot, self._server_now(), self._database.margin):
             slot = None
@@ -431,7 +433,7 @@ class Handler:
     def _server_now(self) -> int:
         return self._database.clock.now(self._database.deadline(self._database.settings.acquire_timeout)).server
 
-    def _denied(self, denial: Denial) -> Answer:
+    def _denied(self, denial: Denial) -> JsonReply:
         count = self._seldom.count(denial.cause)
         if count is not None:
             detail = "" if denial.detail is None else f" ({denial.detail})"
@@ -441,7 +443,7 @@ class Handler:
         headers = {"WWW-Authenticate": "Bearer"} if denial.status == 401 else {}
         return answer(denial.status, results[denial.status], denial.message, headers=headers)
 
-    def _broken(self, name: str | None, error: Exception) -> Answer:
+    def _broken(self, name: str | None, error: Exception) -> JsonReply:
         count = self._seldom.count(f"{name} {type(error).__name__}")
         if count is not None:
             message = f"A trigger could not be served: {described(error)}{how_often(count)}"
@@ -451,11 +453,11 @@ class Handler:
         return answer(500, "error", said, job=name)
 
 
-def _asks_for_health(request: Request) -> bool:
+def _asks_for_health(request: SiteRequest) -> bool:
     return request.path == "/health" and request.method in ("GET", "HEAD")
 
 
-def _not_allowed(allow: str, message: str, job: str | None = None) -> Answer:
+def _not_allowed(allow: str, message: str, job: str | None = None) -> JsonReply:
     return answer(405, "method_not_allowed", message, job=job, headers={"Allow": allow})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firecron.base.clocks import Deadline
-from firecron.base.recent import MOST_KINDS, Seldom, how_often
+from firecron.base.last_values import MOST_KINDS, Seldom, how_often
 from firecron.testing import FakeTiming
 
 

@@ -174,7 +174,7 @@ def test_a_timestamp_that_came_along_is_used_if_it_is_no_worse(half: float, used
     bench.now()
     sent = bench.timing.mono()
     stamp = bench.server.sample(bench.deadline())
-    bench.clock.note(stamp, sent, bench.timing.mono())
+    bench.clock.observe(stamp, sent, bench.timing.mono())
     assert bench.clock.uncertainty == pytest.approx(
         half + 1.5 + 2 * half * DRIFT if used else 51.5 + (100 + 2 * half) * DRIFT
     )
@@ -183,7 +183,7 @@ def test_a_timestamp_that_came_along_is_used_if_it_is_no_worse(half: float, used
 def test_the_first_timestamp_that_comes_along_is_an_estimate() -> None:
     """Where there is none, any is better."""
     bench = Bench()
-    bench.clock.note(int(bench.server.true()), 0.0, 0.0)
+    bench.clock.observe(int(bench.server.true()), 0.0, 0.0)
     assert bench.asked() == 0
 
 

@@ -33,7 +33,7 @@ class Gate:
 @pytest.mark.parametrize("number", [1, 4])
 def test_there_are_as_many_threads_as_allowed(number: int) -> None:
     """So much is done at the same time and no more, and the rest in its order when there is room."""
-    workers, gate = Workers(number), Gate()
+    workers, authenticator = Workers(number), Gate()
     order: list[int] = []
     done = threading.Semaphore(0)
 
@@ -42,12 +42,12 @@ def test_there_are_as_many_threads_as_allowed(number: int) -> None:
         done.release()
 
     for _ in range(number):
-        workers.submit(gate)
-    gate.wait_for(number)
+        workers.submit(authenticator)
+    authenticator.wait_for(number)
     for index in range(20):
         workers.submit(lambda index=index: then(index))  # type: ignore[misc]  # bound at once
-    assert (order, len(gate.threads)) == ([], number)
-    gate.open.set()
+    assert (order, len(authenticator.threads)) == ([], number)
+    authenticator.open.set()
     for _ in range(20):
         assert done.acquire(timeout=PATIENCE)
     assert sorted(order) == list(range(20))
@@ -58,17 +58,17 @@ def test_there_are_as_many_threads_as_allowed(number: int) -> None:
 
 def test_there_is_room_until_all_are_busy() -> None:
     """It is full when every thread that may be has work, or what waits takes the others; then it is not."""
-    workers, gate = Workers(2), Gate()
+    workers, authenticator = Workers(2), Gate()
     rooms = [workers.is_full]
     for _ in range(2):
-        workers.submit(gate)
-        gate.wait_for(1)
+        workers.submit(authenticator)
+        authenticator.wait_for(1)
         rooms.append(workers.is_full)
-    workers.submit(gate)
+    workers.submit(authenticator)
     rooms.append(workers.is_full)
     assert rooms == [False, False, True, True]
-    gate.open.set()
-    gate.wait_for(1)
+    authenticator.open.set()
+    authenticator.wait_for(1)
     while workers.idle < 2:
         threading.Event().wait(0.001)
     assert not workers.is_full
@@ -118,11 +118,11 @@ def test_a_task_that_raises_costs_no_thread(error: type[BaseException], caplog: 
 
 def test_the_dismissed_go_home() -> None:
     """After a dismissal what nobody had begun is dropped, threads end when they are done, and new work has new ones."""
-    workers, gate = Workers(2), Gate()
+    workers, authenticator = Workers(2), Gate()
     dropped = threading.Event()
     for _ in range(2):
-        workers.submit(gate)
-    gate.wait_for(2)
+        workers.submit(authenticator)
+    authenticator.wait_for(2)
     workers.submit(dropped.set)
     workers.dismiss()
     done, thread = threading.Event(), []
@@ -133,11 +133,11 @@ def test_the_dismissed_go_home() -> None:
 
     workers.submit(work)
     assert done.wait(PATIENCE), "the old threads are still busy"
-    gate.open.set()
-    for old in gate.threads:
+    authenticator.open.set()
+    for old in authenticator.threads:
         old.join(PATIENCE)
         assert not old.is_alive()
-    assert not set(thread) & gate.threads
+    assert not set(thread) & authenticator.threads
     assert not dropped.is_set()
     workers.dismiss()
     thread[0].join(PATIENCE)
@@ -150,15 +150,15 @@ def test_a_thread_that_does_not_linger_ends_with_its_work() -> None:
     threads: list[threading.Thread] = []
     order: list[int] = []
     for number in range(2):
-        gate, done = Gate(), threading.Event()
-        workers.submit(gate)
+        authenticator, done = Gate(), threading.Event()
+        workers.submit(authenticator)
         for index in range(3):
             workers.submit(lambda index=index: order.append(index))  # type: ignore[misc]  # bound at once
         workers.submit(done.set)
-        gate.wait_for(1)
-        gate.open.set()
+        authenticator.wait_for(1)
+        authenticator.open.set()
         assert done.wait(PATIENCE)
-        (thread,) = gate.threads
+        (thread,) = authenticator.threads
         thread.join(PATIENCE)
         assert not thread.is_alive()
         threads.append(thread)
@@ -182,9 +182,9 @@ def test_a_dismissed_thread_takes_no_new_work_with_it() -> None:
 
 def test_without_threads_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no thread can be started (the process ends) work is refused and forgotten, unless there is one already."""
-    busy, gate, done = Workers(2), Gate(), threading.Event()
-    busy.submit(gate)
-    gate.wait_for(1)
+    busy, authenticator, done = Workers(2), Gate(), threading.Event()
+    busy.submit(authenticator)
+    authenticator.wait_for(1)
 
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -200,7 +200,7 @@ def test_without_threads_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert later.wait(PATIENCE)
     fresh.dismiss()
     assert not done.is_set()
-    gate.open.set()
+    authenticator.open.set()
     assert done.wait(PATIENCE)
     busy.dismiss()
 
@@ -209,9 +209,9 @@ def test_a_forked_child_starts_empty() -> None:
     """In a forked child the parent's work is not done, its threads are not counted, busy or idle, and the lock that one
     of them held keeps nobody waiting.
     """
-    workers, gate = Workers(1), Gate()
-    workers.submit(gate)
-    gate.wait_for(1)
+    workers, authenticator = Workers(1), Gate()
+    workers.submit(authenticator)
+    authenticator.wait_for(1)
     parents = threading.Event()
     workers.submit(parents.set)
     workers._idle.add(threading.current_thread())  # a real one would take the parent's work
@@ -223,7 +223,7 @@ def test_a_forked_child_starts_empty() -> None:
     workers.submit(done.set)
     assert done.wait(PATIENCE)
     assert not parents.is_set()
-    gate.open.set()
+    authenticator.open.set()
     workers.dismiss()
 
 
@@ -265,9 +265,9 @@ def test_an_idle_thread_takes_what_comes() -> None:
     assert second.threads == first.threads
     assert workers.threads == 2
     assert not second.threads & third.threads
-    for gate in (second, third):
-        gate.open.set()
-        assert all(thread.daemon for thread in gate.threads)
+    for authenticator in (second, third):
+        authenticator.open.set()
+        assert all(thread.daemon for thread in authenticator.threads)
     workers.dismiss()
 
 
@@ -294,9 +294,9 @@ def test_a_dismissed_thread_takes_nothing_more() -> None:
 @pytest.mark.parametrize("has_started", [True, False])
 def test_an_interrupted_submit_is_refused_beside_others(has_started: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C as a second thread is started refuses the work; a thread that has started all the same counts."""
-    workers, gate, refused = Workers(2), Gate(), threading.Event()
-    workers.submit(gate)
-    gate.wait_for(1)
+    workers, authenticator, refused = Workers(2), Gate(), threading.Event()
+    workers.submit(authenticator)
+    authenticator.wait_for(1)
     start = threading.Thread.start
 
     def interrupt(thread: threading.Thread) -> None:
@@ -309,7 +309,7 @@ def test_an_interrupted_submit_is_refused_beside_others(has_started: bool, monke
         with pytest.raises(KeyboardInterrupt):
             workers.submit(refused.set)
     assert workers.threads == 1 + has_started
-    gate.open.set()
+    authenticator.open.set()
     done = threading.Event()
     workers.submit(done.set)
     assert done.wait(PATIENCE)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firecron.base.tickets import (
-    OpenTick,
     Tickets,
+    TickWave,
     group_of,
     has_fallen,
     is_long_enough,
@@ -37,7 +37,7 @@ def size_after(*beats: tuple[int | None, float]) -> float | None:
 
 def wave(rank: float, contenders: int = 3) -> float | None:
     """When an instance of this rank asks, in milliseconds after the tick came."""
-    return OpenTick(came=0, distance=rank / 1000, size=1000).asks_at(1000, contenders)
+    return TickWave(came=0, distance=rank / 1000, size=1000).asks_at(1000, contenders)
 
 
 # --- the size
@@ -68,10 +68,10 @@ def test_an_only_size_that_is_too_large_delays_a_tick_until_the_next_beat(
     tickets = after((1, 0), (leapt, 30))
     known = tickets.size(30_000)
     assert known is not None
-    tick = OpenTick(31_000, distance, known)
+    wave = TickWave(31_000, distance, known)
     now = 30_000 + until * 1000
     third = tickets.take(leapt + max(1, round(size * until / 30)), now)
-    assert tick.asks_at(third.size(now), 3) == 31_000
+    assert wave.asks_at(third.size(now), 3) == 31_000
 
 
 def test_no_group_is_smaller_than_the_instance_itself() -> None:
@@ -171,8 +171,8 @@ def test_contenders_widen_the_waves(contenders: int, rank: float) -> None:
 def test_every_tick_has_askers(first: int, size: int, slot: str) -> None:
     """In a steady group of any size somebody asks for each tick at once, and about 12 ask at all."""
     place = place_of_tick("job", slot)
-    ticks = [OpenTick(0, Tickets(HEARTBEAT, number).distance(place), size) for number in range(first, first + size)]
-    asked = [tick.asks_at(size, 3) for tick in ticks]
+    ticks = [TickWave(0, Tickets(HEARTBEAT, number).distance(place), size) for number in range(first, first + size)]
+    asked = [wave.asks_at(size, 3) for wave in ticks]
     assert 0 in asked
     assert sum(one is not None for one in asked) <= min(size, 15)
     assert sum(one is not None for one in asked) >= min(size, 9)
@@ -181,17 +181,17 @@ def test_every_tick_has_askers(first: int, size: int, slot: str) -> None:
 @pytest.mark.parametrize("size", [None, 666.0, 1.0])
 def test_who_is_in_doubt_asks(size: float | None) -> None:
     """An instance of the highest rank asks if the size is not known any more, or has fallen by a third."""
-    tick = OpenTick(came=500, distance=0.999, size=999)
-    assert tick.asks_at(999, 3) is None
-    assert tick.asks_at(667, 3) is None
-    assert tick.asks_at(size, 3) == 500
+    wave = TickWave(came=500, distance=0.999, size=999)
+    assert wave.asks_at(999, 3) is None
+    assert wave.asks_at(667, 3) is None
+    assert wave.asks_at(size, 3) == 500
 
 
 @given(st.floats(1, 10_000), st.floats(1, 10_000), st.floats(0, 1))
 def test_a_smaller_group_never_asks_later(before: float, size: float, distance: float) -> None:
     """Whoever asks in a group asks no later when it is smaller."""
-    tick = OpenTick(0, distance, before)
-    later, sooner = (tick.asks_at(one, 3) for one in (max(before, size), min(before, size)))
+    wave = TickWave(0, distance, before)
+    later, sooner = (wave.asks_at(one, 3) for one in (max(before, size), min(before, size)))
     assert later is None or (sooner is not None and sooner <= later)
 
 

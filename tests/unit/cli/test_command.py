@@ -22,7 +22,7 @@ from tests.unit.threads import PATIENCE, ended, named
 import firecron.cli.process as module
 from firecron import FireCron, LockService, distributed_cron
 from firecron.base.flag import Flag
-from firecron.cli.process import FORWARDED, Command, ProcessGroup, Signals, under_lock, under_tick
+from firecron.cli.process import FORWARDED, CommandLine, ProcessGroup, Signals, under_lock, under_tick
 from firecron.errors import Cancelled, CommandFailed, Stopping
 from firecron.lock.refusal import Refusal
 from firecron.testing import FakeTiming, MemoryStore
@@ -40,9 +40,9 @@ class Noting(Signals):
         self.pauses: list[float | None] = []
         self.at_pause: Callable[[], bool] = lambda: True
 
-    def pause(self, seconds: float | None = None) -> bool:
+    def wait(self, seconds: float | None = None) -> bool:
         self.pauses.append(seconds)
-        return self.at_pause() and super().pause(0)
+        return self.at_pause() and super().wait(0)
 
 
 @pytest.fixture
@@ -89,15 +89,15 @@ def once_told(fifo: Path, call: Callable[[], object]) -> threading.Thread:
     return thread
 
 
-def shell(text: str, signals: Signals, kill_after: float = 10) -> Command:
-    return Command(["sh", "-c", text], signals, kill_after)
+def shell(text: str, signals: Signals, kill_after: float = 10) -> CommandLine:
+    return CommandLine(["sh", "-c", text], signals, kill_after)
 
 
 def test_a_command_is_given_its_facts_and_the_environment(signals: Noting, tmp_path: Path) -> None:
     """Facts of this run are in the environment, those of a run around it and those that aren't known are not."""
     around = {"PATH": os.environ["PATH"], "MINE": "1", "FIRECRON_FENCE": "7", "FIRECRON_PREFIX": "ops"}
     told = tmp_path / "told"
-    Command(["sh", "-c", f"env > {told}"], signals, 10, around).run_as_job(make_run())
+    CommandLine(["sh", "-c", f"env > {told}"], signals, 10, around).run_as_job(make_run())
     found = dict(line.split("=", 1) for line in told.read_text().splitlines())
     facts = {"FIRECRON_NAME": "job", "FIRECRON_ATTEMPT": "1", "FIRECRON_IDEMPOTENCY_KEY": "key"}
     assert {name: value for name, value in found.items() if name not in ("PWD", "OLDPWD", "SHLVL", "_")} == {
@@ -113,7 +113,7 @@ def test_a_lost_lock_ends_the_command(signals: Noting) -> None:
     """It gets SIGTERM when the lock is lost; that it failed is its own outcome, and no stop of this process."""
     lost = Flag()
     lost.set()
-    command = Command(["sleep", "15"], signals, 10)
+    command = CommandLine(["sleep", "15"], signals, 10)
     with pytest.raises(CommandFailed):
         command.run(lambda: lost, {})
     assert command.code == 128 + signal.SIGTERM
@@ -284,7 +284,7 @@ class Bench:
         self.ran = 0
         self.command = self.Own(self, signals, body)
 
-    class Own(Command):
+    class Own(CommandLine):
         def __init__(self, bench: Bench, signals: Signals, body: Callable[[], object]) -> None:
             super().__init__(["true"], signals, 10)
             self._bench, self._body = bench, body
@@ -349,7 +349,7 @@ class Worldly(Signals):
         self._at = at
         self._is_woken = False
 
-    def pause(self, seconds: float | None = None) -> bool:
+    def wait(self, seconds: float | None = None) -> bool:
         assert seconds is not None
         ends = min(self._world.mono() + seconds * 1000, self._at * 1000)
         while self._world.mono() < ends and not self._is_woken:
@@ -409,10 +409,10 @@ def test_a_woken_pause_is_followed_by_whole_ones(signals: Noting) -> None:
     signals.wake()
     for seconds, least in ((60.0, 0.0), (0.05, 0.05)):
         began = time.monotonic()
-        assert Signals.pause(signals, seconds)
+        assert Signals.wait(signals, seconds)
         assert time.monotonic() - began >= least
     signal.raise_signal(signal.SIGTERM)
-    assert [Signals.pause(signals, 60), Signals.pause(signals, 60)] == [False, False]
+    assert [Signals.wait(signals, 60), Signals.wait(signals, 60)] == [False, False]
 
 
 def test_a_refusal_that_stays_is_not_waited_past(signals: Noting) -> None:

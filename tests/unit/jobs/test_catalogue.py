@@ -10,11 +10,11 @@ import pytest
 
 from firecron import distributed_cron
 from firecron.cron.schedule import Schedule
-from firecron.jobs.catalogue import Declared, declared, digest, read_declared
+from firecron.jobs.catalogue import CatalogueEntry, declared, digest, read_declared
 from firecron.jobs.decorator import declared as options_of
 
 
-def entry(line: str | None = "0 9 * * *", where: str = "jobs.Jobs.digest", **options: object) -> Declared:
+def entry(line: str | None = "0 9 * * *", where: str = "jobs.Jobs.digest", **options: object) -> CatalogueEntry:
     def job() -> None: ...
 
     declare = distributed_cron("digest", line, **options)  # type: ignore[arg-type]  # any options
@@ -57,7 +57,7 @@ def test_an_entry_says_what_the_job_declares() -> None:
         replace(entry(), ticks=False, since=1, declared_at=2, revision=None),
     ],
 )
-def test_what_was_written_is_read(made: Declared) -> None:
+def test_what_was_written_is_read(made: CatalogueEntry) -> None:
     """An entry comes back as it was, also a schedule from before 1970."""
     assert read_declared("digest", made.to_node()) == made
 

@@ -24,18 +24,18 @@ def crons_of(line: str, settings: dict[str, object] | None = None, /, **options:
     return new_crons(odd, enabled=True, **settings or {})
 
 
-def warnings(heard: Heard) -> list[str]:
-    found = [event for event in heard if event.slug in ("job.suspicious", "settings.unknown")]
+def warnings(update: Heard) -> list[str]:
+    found = [event for event in update if event.slug in ("job.suspicious", "settings.unknown")]
     assert {event.level for event in found} <= {logging.WARNING}
     return [event.message for event in found]
 
 
 def said(line: str, settings: dict[str, object] | None = None, /, **options: object) -> list[str]:
     """What the start says of a job, and nothing before it."""
-    crons, heard = crons_of(line, settings, **options)
-    assert heard == []
+    crons, update = crons_of(line, settings, **options)
+    assert update == []
     with crons:
-        return warnings(heard)
+        return warnings(update)
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_even_distances_are_checked_as_lines_are() -> None:
 
 def said_of(**options: object) -> list[str]:
     odd = distributed_cron("odd", **options)(lambda: None)  # type: ignore[arg-type]  # they are known above
-    crons, heard = new_crons(odd, enabled=True)
+    crons, update = new_crons(odd, enabled=True)
     with crons:
-        return warnings(heard)
+        return warnings(update)
 
 
 def test_an_uneven_step_gets_a_warning_and_an_even_one_none() -> None:
@@ -188,23 +188,23 @@ def test_a_jitter_too_long_is_named_with_the_interval() -> None:
 
 def test_a_warning_comes_once_in_a_process() -> None:
     """Another start, another FireCron and a job that comes while others tick repeat no WARNING, and add their own."""
-    crons, heard = crons_of("* * * * *", lock_ttl=90)
+    crons, update = crons_of("* * * * *", lock_ttl=90)
     for _ in range(2):
         with crons:
             pass
     other, heard_by_other = crons_of("* * * * *", lock_ttl=90)
     with other:
         other.registry.add(distributed_cron("late", "* * * * *", lock_ttl=90)(lambda: None))
-    assert [message[:6] for message in warnings(heard)] == ['"odd":']
+    assert [message[:6] for message in warnings(update)] == ['"odd":']
     assert [message[:7] for message in warnings(heard_by_other)] == ['"late":']
 
 
 def test_looking_alone_warns_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `firecron run` does before a run refuses what can't work, and warns of nothing."""
     monkeypatch.setenv("FIRECRON_ROLE", "mail")
-    crons, heard = crons_of("* * * * *", lock_ttl=90)
+    crons, update = crons_of("* * * * *", lock_ttl=90)
     crons.check_jobs()
-    assert heard == []
+    assert update == []
 
 
 def test_a_variable_that_is_no_setting_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:

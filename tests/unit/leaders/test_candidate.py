@@ -13,16 +13,16 @@ from tests.simulation.world import START, World
 
 from firecron import Term
 from firecron.errors import Stopping
-from firecron.leaders.candidate import Candidate, Tenure, pause_after
+from firecron.leaders.candidate import ActiveTerm, Candidate, back_off_after
 from firecron.leaders.leader import Election
 
 ELECTION = Election(FEED, 15_000, 1_000)
 
 
-def elected(candidate: Candidate) -> Tenure:
-    tenure = candidate.stand()
-    assert tenure is not None
-    return tenure
+def elected(candidate: Candidate) -> ActiveTerm:
+    active = candidate.stand()
+    assert active is not None
+    return active
 
 
 @pytest.fixture
@@ -44,13 +44,13 @@ def test_a_second_candidate_is_refused_until_a_margin_after_the_record(world: Wo
 
 def test_a_release_before_the_wait_is_not_slept_through(world: World, candidate: Candidate) -> None:
     """What the stream tells as it opens, after the pause was computed, is waited for no longer than from then on."""
-    tenure = elected(candidate)
+    active = elected(candidate)
     other = Candidate(Instance(world, hears=True).live().locks.database, ELECTION)
     assert other.stand() is None
-    pause = other.pause()
+    pause = other.due_in()
     assert pause is not None
     assert pause > 1
-    candidate.end(tenure)
+    candidate.end(active)
     other.wait(pause)
     assert world.mono() < 10
     elected(other)
@@ -60,7 +60,7 @@ def test_a_release_before_the_wait_is_not_slept_through(world: World, candidate:
 def test_is_mine_is_arithmetic(world: World, one: Instance, candidate: Candidate) -> None:
     """It is true from the election to a margin before the record's end, and asks nobody."""
     seen = [candidate.is_mine]
-    tenure = elected(candidate)
+    active = elected(candidate)
     seen.append(candidate.is_mine)
     world.machines.clear()  # nothing renews, and nothing notices
     one.network.requests()
@@ -70,15 +70,15 @@ def test_is_mine_is_arithmetic(world: World, one: Instance, candidate: Candidate
     seen.append(candidate.is_mine)
     assert seen == [False, True, True, False]
     assert (one.network.requests(), one.said("lock.lost")) == ([], [])
-    assert tenure.term.lost
+    assert active.term.lost
 
 
 def test_is_mine_ends_with_the_beginning_of_the_release(world: World, one: Instance, candidate: Candidate) -> None:
     """While the release is under way, somebody else may lead already."""
-    tenure = elected(candidate)
+    active = elected(candidate)
     seen: list[bool] = []
     one.network.next("swap", before=lambda: seen.append(candidate.is_mine))
-    candidate.end(tenure)
+    candidate.end(active)
     assert (seen, candidate.is_mine) == ([False], False)
 
 
@@ -88,17 +88,17 @@ def test_a_body_that_raises_again_and_again_does_not_hammer(world: World, one: I
     pauses: list[float] = []
     for _ in range(9):
         candidate.end(elected(candidate), ValueError("no"))
-        pause = candidate.pause()
+        pause = candidate.due_in()
         assert pause is not None
         pauses.append(pause)
         world.advance(pause)
     assert all(1 <= pause <= 60 for pause in pauses)
     assert pauses[0] == 1
     assert pauses[-1] >= 30
-    tenure = elected(candidate)
+    active = elected(candidate)
     world.advance(61)
-    candidate.end(tenure, ValueError("no"))
-    assert candidate.pause() == 1
+    candidate.end(active, ValueError("no"))
+    assert candidate.due_in() == 1
     assert [event.fields["failures"] for event in one.said("leader.failed")] == [*range(1, 10), 1]
 
 
@@ -107,14 +107,14 @@ def test_a_good_term_forgives_failures(one: Instance, candidate: Candidate) -> N
     world = one.world
 
     def lead(error: Exception | None, seconds: float = 0, told: bool = False, lost: bool = False) -> None:
-        world.advance(candidate.pause() or 0)
-        tenure = elected(candidate)
+        world.advance(candidate.due_in() or 0)
+        active = elected(candidate)
         if told:
-            candidate.tell("it is paused on this instance")
+            candidate.request_end("it is paused on this instance")
         if lost:
-            tenure.lease.lose("the test takes it")
+            active.lease.lose("the test takes it")
         world.advance(seconds)
-        candidate.end(tenure, error)
+        candidate.end(active, error)
 
     lead(ValueError())
     lead(None)
@@ -131,10 +131,10 @@ def test_a_body_that_returns_at_once_is_slowed_like_one_that_raises(one: Instanc
     candidate = Candidate(one.live().locks.database, ELECTION)
     pauses: list[float] = []
     for seconds in [0] * 9 + [61] + [0] * 3:
-        tenure = elected(candidate)
+        active = elected(candidate)
         one.world.advance(seconds)
-        candidate.end(tenure)
-        pauses.append(candidate.pause() or 0)
+        candidate.end(active)
+        pauses.append(candidate.due_in() or 0)
         one.world.advance(pauses[-1])
     slow, good, again = pauses[:9], pauses[9], pauses[10:]
     assert [*slow[:2], good, *again[:2]] == pytest.approx([1] * 5)
@@ -149,8 +149,8 @@ def test_a_longer_pause_than_the_back_off_is_the_programs_wish(one: Instance) ->
     candidate = Candidate(one.live().locks.database, Election(FEED, 15_000, 60_000))
     for _ in range(9):
         candidate.end(elected(candidate))
-        assert candidate.pause() == pytest.approx(60)
-        one.world.advance(candidate.pause() or 0)
+        assert candidate.due_in() == pytest.approx(60)
+        one.world.advance(candidate.due_in() or 0)
     assert {event.level for event in one.said("leader.stepped_down")} == {logging.INFO}
 
 
@@ -160,12 +160,12 @@ def test_the_later_of_back_off_and_away_for_counts(
 ) -> None:
     """A body that raises as it steps down stands again once both pauses are over, and the error says when."""
     for number in range(failures):
-        one.world.advance(candidate.pause() or 0)
-        tenure = elected(candidate)
+        one.world.advance(candidate.due_in() or 0)
+        active = elected(candidate)
         if number == failures - 1:
-            candidate.tell("it stepped down", away_for=away)
-        candidate.end(tenure, ValueError("no"))
-    pause = candidate.pause() or 0
+            candidate.request_end("it stepped down", away_for=away)
+        candidate.end(active, ValueError("no"))
+    pause = candidate.due_in() or 0
     assert pause >= least - 1e-6
     assert f"stands again in {pause:.1f} s at the earliest" in one.said("leader.failed")[-1].message
 
@@ -173,22 +173,22 @@ def test_the_later_of_back_off_and_away_for_counts(
 def test_a_leader_that_stops_and_opens_still_stays_away(one: Instance, candidate: Candidate) -> None:
     """Neither `away_for` nor the back-off is forgotten by a pause and a resume on this instance, or by a restart."""
     for _ in range(5):
-        one.world.advance(candidate.pause() or 0)
+        one.world.advance(candidate.due_in() or 0)
         candidate.end(elected(candidate), ValueError("no"))
-    waits = candidate.pause()
+    waits = candidate.due_in()
     candidate.stop("it is paused on this instance")
-    assert candidate.pause() is None
+    assert candidate.due_in() is None
     candidate.open()
     assert waits is not None
-    assert candidate.pause() == pytest.approx(waits)
+    assert candidate.due_in() == pytest.approx(waits)
     assert waits > 4
     one.world.advance(waits)
-    tenure = elected(candidate)
-    candidate.tell("it stepped down", away_for=30_000)
+    active = elected(candidate)
+    candidate.request_end("it stepped down", away_for=30_000)
     candidate.stop("it is paused on this instance")
     candidate.open()
-    candidate.end(tenure)
-    assert candidate.pause() == pytest.approx(30)
+    candidate.end(active)
+    assert candidate.due_in() == pytest.approx(30)
 
 
 def test_a_pause_that_is_over_ends_no_term(world: World) -> None:
@@ -238,28 +238,28 @@ def test_a_cancel_ends_the_term_and_another_instance_leads(world: World) -> None
 
 def test_a_term_that_is_told_to_end_is_told_once(one: Instance) -> None:
     """The first reason counts, the lease stays, and only the end of the body releases it."""
-    changes: list[Tenure] = []
+    changes: list[ActiveTerm] = []
     candidate = Candidate(one.live().locks.database, ELECTION, changes.append)
-    tenure = elected(candidate)
-    assert candidate.tell("it steps down", away_for=30_000)
-    assert not candidate.tell("again")
-    assert changes == [tenure]
-    assert (bool(tenure.term.stopping), candidate.is_mine) == (True, True)
-    ended = candidate.end(tenure, Stopping())
+    active = elected(candidate)
+    assert candidate.request_end("it steps down", away_for=30_000)
+    assert not candidate.request_end("again")
+    assert changes == [active]
+    assert (bool(active.term.stopping), candidate.is_mine) == (True, True)
+    ended = candidate.end(active, Stopping())
     assert ended is not None
     assert ended.outcome == "interrupted"
-    assert candidate.pause() == 30
-    assert not candidate.tell("nobody")
+    assert candidate.due_in() == 30
+    assert not candidate.request_end("nobody")
 
 
 def test_the_longest_time_to_stay_away_counts(one: Instance, candidate: Candidate) -> None:
     """A leader that is told twice keeps the first reason, and stays away for as long as either says."""
-    tenure = elected(candidate)
-    assert candidate.tell("it stepped down", away_for=5_000)
-    assert not candidate.tell("it was cancelled", "cancelled", 30_000)
-    assert not candidate.tell("this instance stops")
-    candidate.end(tenure, Stopping())
-    assert candidate.pause() == 30
+    active = elected(candidate)
+    assert candidate.request_end("it stepped down", away_for=5_000)
+    assert not candidate.request_end("it was cancelled", "cancelled", 30_000)
+    assert not candidate.request_end("this instance stops")
+    candidate.end(active, Stopping())
+    assert candidate.due_in() == 30
     [event] = one.said("leader.stepped_down")
     assert event.fields["why"] == "it stepped down"
 
@@ -269,9 +269,9 @@ def test_a_stop_during_the_election_leaves_no_term(world: World, one: Instance, 
     one.network.next("swap", after=candidate.stop)
     assert candidate.stand() is None
     assert "releasedAt" in world.node(FEED)
-    assert (candidate.pause(), candidate.tenure, one.slugs("leader")) == (None, None, [])
+    assert (candidate.due_in(), candidate.active, one.slugs("leader")) == (None, None, [])
     candidate.open()
-    assert candidate.pause() == 0
+    assert candidate.due_in() == 0
     elected(candidate)
 
 
@@ -287,7 +287,7 @@ def test_an_interruption_of_the_election_leaves_no_lease(world: World, one: Inst
     end()
     assert one.locks.database.keeper.leases() == []
     assert "releasedAt" in world.node(FEED)
-    assert candidate.tenure is None
+    assert candidate.active is None
 
 
 def test_a_refusal_is_told_once(world: World, one: Instance) -> None:
@@ -324,9 +324,9 @@ def test_a_leader_does_not_take_another_kind_of_node(
 @pytest.mark.parametrize("release", [False, True])
 def test_nothing_else_takes_a_leaders_node(one: Instance, candidate: Candidate, release: bool) -> None:
     """A plain lock or a job that meets a leader's node is refused as malformed, also while nobody leads."""
-    tenure = elected(candidate)
+    active = elected(candidate)
     if release:
-        candidate.end(tenure)
+        candidate.end(active)
     other = Instance(one.world)
     refusal = other.refused(FEED)
     assert (refusal.reason, refusal.holder) == ("malformed", None)
@@ -357,14 +357,14 @@ def test_a_body_that_outlasts_its_lost_term_is_named(world: World, one: Instance
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_does_not_lead(world: World, one: Instance, candidate: Candidate) -> None:
     """In the child the term is lost, it isn't mine, and its end releases and says nothing."""
-    tenure = elected(candidate)
+    active = elected(candidate)
     before = world.node(FEED)
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         said = len(one.events)
-        ended = candidate.end(tenure)
-        facts = [bool(tenure.term.lost), candidate.is_mine, ended is None, len(one.events) == said]
+        ended = candidate.end(active)
+        facts = [bool(active.term.lost), candidate.is_mine, ended is None, len(one.events) == said]
         os.write(write, repr((facts, world.node(FEED) == before)).encode())
         os.kill(os.getpid(), signal.SIGKILL)  # nothing that is the parent's may be ended here
     os.waitpid(child, 0)
@@ -375,4 +375,4 @@ def test_a_forked_child_does_not_lead(world: World, one: Instance, candidate: Ca
 @pytest.mark.parametrize(("chance", "failures", "least", "most"), [(0, 1, 1, 1), (1, 3, 4, 4), (0, 30, 30, 30)])
 def test_the_pause_after_failures(chance: float, failures: int, least: float, most: float) -> None:
     """It is doubled for each failure, from a second to a minute; chance takes up to half of it."""
-    assert least <= pause_after(failures, chance) <= most
+    assert least <= back_off_after(failures, chance) <= most

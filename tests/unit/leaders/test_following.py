@@ -10,16 +10,16 @@ from tests.unit.lock.records import EXPIRES, MARGIN, NOW, at, node, released_nod
 from firecron.base.clocks import Moment
 from firecron.base.instants import to_datetime
 from firecron.errors import Unavailable
-from firecron.leaders.following import FAR, LONGEST, Following, Standing
+from firecron.leaders.following import FAR, LONGEST, Following, Turnout
 from firecron.lock.refusal import Refusal
-from firecron.lock.waiting import Heard
+from firecron.lock.waiting import Update
 
 HELD = Refusal("feed", "held", "", holder="theirs", free_at=to_datetime(EXPIRES + MARGIN))
 FREE_AT = EXPIRES - NOW + MARGIN
 HANDICAP = 8_000
 
 
-class Fixed(Standing):
+class Fixed(Turnout):
     """The standing that a test sets: waves in milliseconds."""
 
     def __init__(self, near: float | None = 0.0, released: float | None = 0.0, *, comes_next: bool = False) -> None:
@@ -28,25 +28,25 @@ class Fixed(Standing):
         self.comes_next = comes_next
         self.noted: list[object] = []
 
-    def near(self, server: float | None) -> float | None:
+    def death_wave(self, server: float | None) -> float | None:
         return self.waves[0]
 
-    def released(self, at: object) -> float | None:
+    def release_wave(self, at: object) -> float | None:
         return self.waves[1]
 
     def is_next(self) -> bool:
         return self.comes_next
 
-    def note(self, node: object) -> None:
+    def observe(self, node: object) -> None:
         self.noted.append(node)
 
 
 def following(
-    standing: Standing, heard: Heard | None = None, chance: float = 0.0, refusal: Refusal = HELD
+    turnout: Turnout, update: Update | None = None, chance: float = 0.0, refusal: Refusal = HELD
 ) -> Following:
     """A follower that was refused at nine."""
-    made = Following(MARGIN, standing, lambda: chance)
-    made.refused(refusal, heard, 0.0)
+    made = Following(MARGIN, turnout, lambda: chance)
+    made.refused(refusal, update, 0.0)
     return made
 
 
@@ -54,8 +54,8 @@ def now(mono: float = 0.0) -> Moment:
     return at(NOW + int(mono), mono)
 
 
-def due(one: Following, heard: Heard | None, mono: float = 0.0, *, is_node: bool) -> float:
-    return one.due(heard, now(mono), mono, is_node=is_node)
+def due(one: Following, update: Update | None, mono: float = 0.0, *, is_node: bool) -> float:
+    return one.due(update, now(mono), mono, is_node=is_node)
 
 
 @pytest.mark.parametrize(("wave", "is_near"), [(0.0, True), (4_000.0, True), (None, False)])
@@ -70,8 +70,8 @@ def test_those_who_are_near_ask_after_the_expiry_in_waves(wave: int) -> None:
     late = node(expiresAt=EXPIRES + 5_000)
     standing = Fixed(wave)
     one = following(standing)
-    assert due(one, Heard(1, late), 10, is_node=True) == min(FREE_AT + 5_000, 30_000) + wave
-    due(one, Heard(1, late), 20, is_node=True)
+    assert due(one, Update(1, late), 10, is_node=True) == min(FREE_AT + 5_000, 30_000) + wave
+    due(one, Update(1, late), 20, is_node=True)
     assert standing.noted == [late], "each value is noted once"
 
 
@@ -88,11 +88,11 @@ def test_a_database_that_asks_for_a_pause_gets_it(near: float | None, asked: flo
 def test_a_dozen_ask_for_a_release_whether_they_are_near_or_far() -> None:
     """The release's own waves count; the winner's write ends the others' wait."""
     near, far = following(Fixed(4_000, 0)), following(Fixed(None, 1_000))
-    assert due(near, Heard(2, released_node()), 100, is_node=True) == 100
-    assert due(far, Heard(2, NOW + 90), 100, is_node=False) == 1_100
+    assert due(near, Update(2, released_node()), 100, is_node=True) == 100
+    assert due(far, Update(2, NOW + 90), 100, is_node=False) == 1_100
     taken = node(holder="another", expiresAt=NOW + 15_000)
-    assert due(near, Heard(3, taken), 200, is_node=True) == 16_000 + 4_000
-    assert due(far, Heard(3, None), 200, is_node=False) == inf
+    assert due(near, Update(3, taken), 200, is_node=True) == 16_000 + 4_000
+    assert due(far, Update(3, None), 200, is_node=False) == inf
 
 
 def test_a_wave_counts_from_the_release_however_long_ago_the_last_ask_was() -> None:
@@ -100,26 +100,26 @@ def test_a_wave_counts_from_the_release_however_long_ago_the_last_ask_was() -> N
     hour = 3_600_000.0
     for is_node, heard in ((True, released_node()), (False, NOW + int(hour))):
         one = following(Fixed(0, 4_000))
-        assert due(one, Heard(2, heard), hour, is_node=is_node) == hour + 4_000
+        assert due(one, Update(2, heard), hour, is_node=is_node) == hour + 4_000
 
 
 def test_who_is_not_of_a_releases_dozen_leaves_it_to_them() -> None:
     """If the node stays free, those who are near ask 8 s later, and those who are far if they come next."""
     near, far = following(Fixed(1_000, None)), following(Fixed(None, None))
-    assert due(near, Heard(2, released_node()), 100, is_node=True) == 100 + HANDICAP + 1_000
-    assert due(far, Heard(2, NOW + 90), 100, is_node=False) == inf
+    assert due(near, Update(2, released_node()), 100, is_node=True) == 100 + HANDICAP + 1_000
+    assert due(far, Update(2, NOW + 90), 100, is_node=False) == inf
     far = following(Fixed(None, None, comes_next=True))
-    assert due(far, Heard(2, NOW + 90), 100, is_node=False) == 100 + HANDICAP
+    assert due(far, Update(2, NOW + 90), 100, is_node=False) == 100 + HANDICAP
 
 
 def test_those_who_are_far_ask_for_no_expiry_unless_they_come_next() -> None:
     """If all who are near have died with the leader, others ask: 8 s after those would have, by their last answer."""
     standing = Fixed(None)
-    one = following(standing, Heard(1, None))
-    assert due(one, Heard(1, None), is_node=False) == inf
+    one = following(standing, Update(1, None))
+    assert due(one, Update(1, None), is_node=False) == inf
     standing.comes_next = True
-    assert due(one, Heard(1, None), is_node=False) == FREE_AT + HANDICAP
-    assert due(one, Heard(2, None), 10, is_node=False) == FREE_AT + HANDICAP
+    assert due(one, Update(1, None), is_node=False) == FREE_AT + HANDICAP
+    assert due(one, Update(2, None), 10, is_node=False) == FREE_AT + HANDICAP
 
 
 def test_who_is_far_pauses_longer_if_releases_are_invented() -> None:
@@ -128,9 +128,9 @@ def test_who_is_far_pauses_longer_if_releases_are_invented() -> None:
     pauses = []
     for number in range(2, 24):
         mono = 1_000.0 * number
-        asks_at = due(one, Heard(number, NOW + number), mono, is_node=False)
+        asks_at = due(one, Update(number, NOW + number), mono, is_node=False)
         pauses.append(asks_at - mono)
-        one.refused(HELD, Heard(number, NOW + number), mono)
+        one.refused(HELD, Update(number, NOW + number), mono)
     assert pauses[0] == 5
     assert pauses[-1] == 5_000
     assert pauses == sorted(pauses)
@@ -138,9 +138,9 @@ def test_who_is_far_pauses_longer_if_releases_are_invented() -> None:
 
 def test_an_old_release_is_no_news() -> None:
     """What was heard before the last ask was answered by it."""
-    one = following(Fixed(None, 0), Heard(7, NOW - 5))
-    assert due(one, Heard(7, NOW - 5), is_node=False) == inf
-    assert due(one, Heard(8, NOW + 5), 10, is_node=False) == 10
+    one = following(Fixed(None, 0), Update(7, NOW - 5))
+    assert due(one, Update(7, NOW - 5), is_node=False) == inf
+    assert due(one, Update(8, NOW + 5), 10, is_node=False) == 10
 
 
 @pytest.mark.parametrize(("near", "least", "most"), [(0.0, 2.5, LONGEST), (None, 15.0, FAR)])
@@ -171,16 +171,16 @@ def test_polling_asks_just_after_the_expiry() -> None:
 def test_the_end_of_a_pause_is_known_before(chance: float, spread: int) -> None:
     """All ask within 5 s after it, and every 30 s while it is far."""
     one = following(Fixed(None), refusal=Refusal("feed", "paused", ""), chance=chance)
-    assert due(one, Heard(1, {"paused": True, "pausedUntil": NOW + 7_000}), 10, is_node=True) == 7_000 + spread
-    assert due(one, Heard(2, {"paused": True, "pausedUntil": NOW - 7_000}), 10, is_node=True) == spread
-    assert due(one, Heard(3, {"paused": True, "pausedUntil": NOW + 70_000}), 10, is_node=True) == 30_000
-    assert due(one, Heard(4, {"paused": True, "pausedUntil": "soon"}), 10, is_node=True) == 30_000
-    assert one.due(Heard(5, {"paused": True, "pausedUntil": NOW + 7_000}), None, 10, is_node=True) == 30_000
+    assert due(one, Update(1, {"paused": True, "pausedUntil": NOW + 7_000}), 10, is_node=True) == 7_000 + spread
+    assert due(one, Update(2, {"paused": True, "pausedUntil": NOW - 7_000}), 10, is_node=True) == spread
+    assert due(one, Update(3, {"paused": True, "pausedUntil": NOW + 70_000}), 10, is_node=True) == 30_000
+    assert due(one, Update(4, {"paused": True, "pausedUntil": "soon"}), 10, is_node=True) == 30_000
+    assert one.due(Update(5, {"paused": True, "pausedUntil": NOW + 7_000}), None, 10, is_node=True) == 30_000
 
 
 def test_a_paused_name_is_watched() -> None:
     """All follow the whole node of a paused name, and ask when it is resumed; else every 30 s."""
     one = following(Fixed(None), refusal=Refusal("feed", "paused", ""))
     assert one.needs_node(now())
-    assert due(one, Heard(1, {"paused": True}), is_node=True) == 30_000
-    assert due(one, Heard(2, {"note": 1}), 2_000, is_node=True) == 0
+    assert due(one, Update(1, {"paused": True}), is_node=True) == 30_000
+    assert due(one, Update(2, {"note": 1}), 2_000, is_node=True) == 0

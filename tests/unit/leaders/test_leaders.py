@@ -60,9 +60,9 @@ def store() -> MemoryStore:
 @contextmanager
 def running(store: MemoryStore, *providers: object) -> Iterator[tuple[FireCron, Heard]]:
     crons = FireCron(*providers, store=store, enabled=True, settings=SETTINGS)
-    heard = Heard(crons)
+    update = Heard(crons)
     with crons:
-        yield crons, heard
+        yield crons, update
     crons.locks.close()
 
 
@@ -76,9 +76,9 @@ def feed(body: Callable[[Term], object], **options: float) -> Callable[[Term], N
 
 def renew(crons: FireCron) -> bool:
     """Make the renewal that the keeper would make later; whether the term goes on."""
-    tenure = crons.engine.leaders.office(FEED).candidate.tenure
-    assert tenure is not None
-    return tenure.lease.renew()
+    active = crons.engine.leaders.thread(FEED).candidate.active
+    assert active is not None
+    return active.lease.renew()
 
 
 def history(crons: FireCron) -> dict[str, object]:
@@ -93,8 +93,8 @@ def test_a_sync_body_has_a_thread_of_its_own(store: MemoryStore) -> None:
         seen.append((threading.current_thread().name, current_term() is term))
         term.stopping.wait(PATIENCE)
 
-    with running(store, feed(body)) as (crons, heard):
-        heard.wait("leader.elected")
+    with running(store, feed(body)) as (crons, update):
+        update.wait("leader.elected")
         leadership = crons.leadership(FEED)
         was_mine = leadership.is_mine
         holder = leadership.holder()
@@ -113,14 +113,14 @@ def test_a_stop_tells_the_body_releases_and_records(store: MemoryStore) -> None:
             term.stopping.wait(PATIENCE)
             term.check()
 
-    with running(store, feed(body)) as (crons, heard):
-        fence = heard.wait("leader.elected").fields["fence"]
+    with running(store, feed(body)) as (crons, update):
+        fence = update.wait("leader.elected").fields["fence"]
     node = store.get(f"cron-locks/{FEED}")
     assert isinstance(node, dict)
     assert ("releasedAt" in node, node["outcome"]) == (True, "interrupted")
     [(key, outcome)] = history(crons).items()
     assert (key.endswith(f"Z-term-{fence}"), outcome) == (True, "interrupted")
-    assert heard.wait("leader.stepped_down").fields["why"] == "this instance stops"
+    assert update.wait("leader.stepped_down").fields["why"] == "this instance stops"
 
 
 def test_an_async_body_is_cancelled_when_its_term_is_lost(store: MemoryStore) -> None:
@@ -137,15 +137,15 @@ def test_an_async_body_is_cancelled_when_its_term_is_lost(store: MemoryStore) ->
         finally:
             order.append("ends, lost" if term.lost else "ends")
 
-    with running(store, body) as (crons, heard):
+    with running(store, body) as (crons, update):
         assert began.wait(PATIENCE)
         node = store.get(f"cron-locks/{FEED}")
         assert isinstance(node, dict)
         store.set(f"cron-locks/{FEED}", {**node, "expiresAt": 0})
         assert not renew(crons)
-        heard.wait("leader.elected", 2)
+        update.wait("leader.elected", 2)
     assert order[:2] == ["begins 0", "ends, lost"]
-    assert heard.of("leader.lost")
+    assert update.of("leader.lost")
     assert sorted(map(str, history(crons).values())) == ["interrupted", "lost"]
 
 
@@ -158,8 +158,8 @@ def test_a_body_that_returns_leads_again(store: MemoryStore) -> None:
         if len(terms) == 2:
             term.stopping.wait(PATIENCE)
 
-    with running(store, feed(body)) as (crons, heard):
-        heard.wait("leader.elected", 2)
+    with running(store, feed(body)) as (crons, update):
+        update.wait("leader.elected", 2)
     fences = [term.fence for term in terms]
     assert fences == sorted(set(fences))
     assert list(history(crons).values()) == ["succeeded"] * 2
@@ -170,13 +170,13 @@ def test_a_body_that_outlives_the_stop_and_its_term_leaves_no_thread(store: Memo
     go_on, others = threading.Event(), named("firecron-keeper")
     settings = SETTINGS.model_copy(update={"shutdown_grace": 0.0})
     crons = FireCron(feed(lambda term: go_on.wait(PATIENCE)), store=store, enabled=True, settings=settings)
-    heard = Heard(crons)
+    update = Heard(crons)
     crons.start()
-    heard.wait("leader.elected")
-    tenure = crons.engine.leaders.office(FEED).candidate.tenure
-    assert tenure is not None
+    update.wait("leader.elected")
+    active = crons.engine.leaders.thread(FEED).candidate.active
+    assert active is not None
     crons.stop()
-    tenure.lease.lose("the test takes it")
+    active.lease.lose("the test takes it")
     keepers = named("firecron-keeper") - others
     assert keepers
     go_on.set()
@@ -191,8 +191,8 @@ def test_a_body_that_raises_has_failed(store: MemoryStore, error: BaseException)
     def body(term: Term) -> None:
         raise error
 
-    with running(store, feed(body)) as (crons, heard):
-        assert heard.wait("leader.failed").fields["failures"] == 1
+    with running(store, feed(body)) as (crons, update):
+        assert update.wait("leader.failed").fields["failures"] == 1
         node = store.get(f"cron-locks/{FEED}")
         assert isinstance(node, dict)
         assert (node["outcome"], "releasedAt" in node) == ("failed", True)
@@ -206,8 +206,8 @@ def test_stepping_down_lets_another_instance_lead(store: MemoryStore) -> None:
     def body(term: Term) -> None:
         term.stopping.wait(PATIENCE)
 
-    with running(store, feed(body)) as (one, heard):
-        heard.wait("leader.elected")
+    with running(store, feed(body)) as (one, update):
+        update.wait("leader.elected")
         with running(store, feed(body)) as (other, also):
             also.wait("lock.refused")
             assert not other.leadership(FEED).step_down()
@@ -215,7 +215,7 @@ def test_stepping_down_lets_another_instance_lead(store: MemoryStore) -> None:
             assert not one.leadership(FEED).step_down(), "it was told already"
             also.wait("leader.elected")
             assert (one.leadership(FEED).is_mine, other.leadership(FEED).is_mine) == (False, True)
-    assert len(heard.of("leader.elected")) == 1
+    assert len(update.of("leader.elected")) == 1
 
 
 def test_no_new_term_begins_beside_an_old_body(store: MemoryStore) -> None:
@@ -236,15 +236,15 @@ def test_no_new_term_begins_beside_an_old_body(store: MemoryStore) -> None:
     crons = FireCron(
         feed(body), store=store, enabled=True, settings=SETTINGS.model_copy(update={"shutdown_grace": 0.0})
     )
-    heard = Heard(crons)
+    update = Heard(crons)
     crons.start()
-    heard.wait("leader.elected")
+    update.wait("leader.elected")
     crons.stop()
-    assert heard.wait("leader.lingers").message.startswith(f'"{FEED}" still leads as the instance stops')
+    assert update.wait("leader.lingers").message.startswith(f'"{FEED}" still leads as the instance stops')
     crons.start()
-    assert len(heard.of("leader.elected")) == 1
+    assert len(update.of("leader.elected")) == 1
     go_on.set()
-    heard.wait("leader.elected", 2)
+    update.wait("leader.elected", 2)
     crons.stop()
     crons.locks.close()
     assert max(most) == 1
@@ -263,8 +263,8 @@ def test_the_next_leader_records_one_that_died(store: MemoryStore) -> None:
         "kind": "leader",
     }
     store.set(f"cron-locks/{FEED}", dead)
-    with running(store, feed(lambda term: term.stopping.wait(PATIENCE))) as (crons, heard):
-        heard.wait("leader.elected")
+    with running(store, feed(lambda term: term.stopping.wait(PATIENCE))) as (crons, update):
+        update.wait("leader.elected")
     found = history(crons)
     assert found[f"{to_text(acquired)}-term-{acquired}"] == "abandoned"
 
@@ -289,11 +289,11 @@ def test_a_lost_term_raises_in_a_body_that_checks(store: MemoryStore) -> None:
             raised.append(error)
             raise
 
-    with running(store, feed(body, ttl=1, max_term=1.2)) as (crons, heard):
-        heard.wait("leader.lost")
-        heard.wait("leader.elected", 2)
+    with running(store, feed(body, ttl=1, max_term=1.2)) as (crons, update):
+        update.wait("leader.lost")
+        update.wait("leader.elected", 2)
     assert raised
-    assert heard.of("leader.failed") == []
+    assert update.of("leader.failed") == []
     assert "lost" in history(crons).values()
 
 
@@ -332,9 +332,9 @@ def test_a_body_is_in_flasks_context(store: MemoryStore) -> None:
         term.stopping.wait(PATIENCE)
 
     crons = FireCron(feed(body), store=store, enabled=True, settings=SETTINGS)
-    heard = Heard(crons)
+    update = Heard(crons)
     crons.init_app(Flask("shop"))
-    heard.wait("leader.elected")
+    update.wait("leader.elected")
     crons.stop()
     crons.locks.close()
     assert seen == ["shop"]
@@ -342,29 +342,29 @@ def test_a_body_is_in_flasks_context(store: MemoryStore) -> None:
 
 def test_a_leader_that_is_paused_here_steps_down(store: MemoryStore) -> None:
     """It stands no more on this instance, and again once it is resumed; a second pause or resume changes nothing."""
-    with running(store, feed(lambda term: term.stopping.wait(PATIENCE))) as (crons, heard):
-        heard.wait("leader.elected")
+    with running(store, feed(lambda term: term.stopping.wait(PATIENCE))) as (crons, update):
+        update.wait("leader.elected")
         for _ in range(2):
             crons.registry.pause(FEED)
-        assert heard.wait("leader.stepped_down").fields["why"] == "it is paused on this instance"
+        assert update.wait("leader.stepped_down").fields["why"] == "it is paused on this instance"
         assert "releasedAt" in cast("dict[str, object]", store.get(f"cron-locks/{FEED}"))
         for _ in range(2):
             crons.registry.resume(FEED)
-        heard.wait("leader.elected", 2)
-    assert len(heard.of("leader.elected")) == 2
+        update.wait("leader.elected", 2)
+    assert len(update.of("leader.elected")) == 2
 
 
 def test_a_leader_that_is_paused_here_stays_so_over_a_restart(store: MemoryStore) -> None:
     """A pause before the start counts, a resume before the start makes nobody stand, and a stop ends none."""
     crons = FireCron(feed(lambda term: term.stopping.wait(PATIENCE)), store=store, enabled=True, settings=SETTINGS)
-    heard = Heard(crons)
+    update = Heard(crons)
     crons.registry.pause(FEED)
     with crons:
         assert not named(f"firecron-leader-{FEED}")
     crons.registry.resume(FEED)
     assert not named(f"firecron-leader-{FEED}")
     with crons:
-        heard.wait("leader.elected")
+        update.wait("leader.elected")
     crons.locks.close()
 
 
@@ -376,15 +376,15 @@ def test_a_leader_can_be_paused_everywhere(store: MemoryStore) -> None:
         began.set()
         term.stopping.wait(PATIENCE)
 
-    with running(store, feed(body)) as (crons, heard):
+    with running(store, feed(body)) as (crons, update):
         assert began.wait(PATIENCE)
         crons.registry.pause(FEED, everywhere=True, why="a drill", until=datetime(2100, 1, 1, tzinfo=UTC))
         assert renew(crons), "it is asked to end, and keeps its lease until then"
-        assert "(a drill)" in str(heard.wait("leader.stepped_down").fields["why"])
+        assert "(a drill)" in str(update.wait("leader.stepped_down").fields["why"])
         node = cast("dict[str, object]", store.get(f"cron-locks/{FEED}"))
         assert (node["paused"], node["pausedWhy"]) == (True, "a drill")
         crons.registry.resume(FEED, everywhere=True, why="it is over")
-        heard.wait("leader.elected", 2)
+        update.wait("leader.elected", 2)
     acts = cast("dict[str, dict[str, object]]", store.get("cron-acts"))
     assert sorted(str(act["act"]) for act in acts.values()) == ["pause", "resume"]  # both in one millisecond, perhaps
 

@@ -8,7 +8,7 @@ from tests.unit.lock.records import NOW, at, node, request
 
 from firecron.errors import Denied, StoreError, Unavailable
 from firecron.lock.protocol import Action, Answer, Exchange, Held, Now, Swap, Swapped, acquiring
-from firecron.lock.record import LeaseTerm, Number, Refused, Request
+from firecron.lock.record import Number, Refused, Request, Trust
 from firecron.store import NULL_ETAG, Snapshot
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ def acquire(
     *dialogue: tuple[type[Action], Answer | StoreError],
     wanted: Request | None = None,
     known: Snapshot | None = None,
-    written: dict[Number, LeaseTerm] | None = None,
+    written: dict[Number, Trust] | None = None,
 ) -> tuple[Held | Refused, list[Action]]:
     return converse(acquiring(wanted or request(), known, {} if written is None else written), *dialogue)
 

@@ -16,7 +16,7 @@ from tests.unit.threads import PATIENCE, ended
 
 from firecron import LockService
 from firecron.base.events import Event
-from firecron.base.recent import Recent
+from firecron.base.last_values import LastValues
 from firecron.errors import ConfigurationError
 from firecron.lock.blocks import release_async
 from firecron.testing import FakeTiming, MemoryStore
@@ -71,7 +71,7 @@ def test_an_interrupted_telling_leaves_no_lease_behind() -> None:
 
 def test_what_is_remembered_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names made of data without end cost no memory without end: the oldest is forgotten, and plain locks at once."""
-    monkeypatch.setattr(Recent, "most", 3)
+    monkeypatch.setattr(LastValues, "most", 3)
     locks, store = make_service()
     for number in range(5):
         lease = locks.acquire(f"order-{number}", 60, fenced=True)

@@ -206,5 +206,5 @@ def test_a_refusal_that_says_something_new_is_told_louder(
     """That a tick was run elsewhere is told once, a lock that needs a look is a warning once, all else as ever."""
     heard = recorded(one.locks.events)
     for _ in levels:
-        one.locks.database.tell(Refusal("job", reason, "said", problem=problem))
+        one.locks.database.emit_refusal(Refusal("job", reason, "said", problem=problem))
     assert [event.level for event in heard] == levels

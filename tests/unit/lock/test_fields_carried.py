@@ -9,8 +9,8 @@ from tests.unit.ops.declared import JOB
 from firecron import LockService, Refusal
 from firecron.errors import Malformed
 from firecron.lock.fields import much, too_much
-from firecron.lock.record import LeaseTerm, LockRecord, Take, check_holding, decide, parse, released, renewed
-from firecron.ops.health import judge
+from firecron.lock.record import LockRecord, Take, Trust, check_holding, decide, parse, released, renewed
+from firecron.ops.health import evaluate
 from firecron.ops.views import inspect_lock
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
@@ -59,15 +59,15 @@ def test_too_much_is_malformed(make: object) -> None:
     assert verdict(decide(found, REQUEST, at(), {})) == "malformed"
     assert "huge" in (inspect_lock("job", "cron-locks/job", found, NOW, MARGIN).problem or "")
     if "paused" not in found:
-        assert judge(JOB, found, None, NOW, MARGIN).word == "stuck"
+        assert evaluate(JOB, found, None, NOW, MARGIN).word == "stuck"
 
 
 def test_to_its_holder_it_is_never_too_much() -> None:
     """It renews and releases, and every field stays: another's note ends no run."""
     mine = node(holder="mine", fence=NOW, **HUGE)
     assert isinstance(check_holding(mine, "mine", NOW), LockRecord)
-    term = LeaseTerm(NOW + 50_000, at())
-    answer = renewed(mine, "mine", TTL, at(), term, MARGIN, None)
+    trust = Trust(NOW + 50_000, at())
+    answer = renewed(mine, "mine", TTL, at(), trust, MARGIN, None)
     assert isinstance(answer, Take)
     assert answer.record.to_json()["huge"] == HUGE["huge"]
     left = released(mine, "mine", NOW)

@@ -26,7 +26,7 @@ class Bench:
         self.timing = FakeTiming()
         self.events = Events()
         self.heard = recorded(self.events)
-        self.keeper = Keeper(self.timing, self.events, attempt=3.0)
+        self.keeper = Keeper(self.timing, self.events, renewal_timeout=3.0)
 
     def keep(self, ttl: float = TTL, *, renews: bool = True, name: str = "kept", limit: float | None = None) -> Kept:
         lease = Kept(self.timing, ttl, name)

@@ -24,7 +24,7 @@ NAME = "firecron-keeper"
 def test_the_thread_renews_by_itself() -> None:
     """On its own thread the keeper wakes when something is due, and when something new comes."""
     timing = FakeTiming()
-    keeper = Keeper(timing, Events(), attempt=3.0)
+    keeper = Keeper(timing, Events(), renewal_timeout=3.0)
     for ttl in (60.0, 30.0):
         lease = Kept(timing, ttl)
         renewed = threading.Event()
@@ -59,7 +59,7 @@ def test_a_lease_wakes_the_thread_only_where_it_would_not_look_in_time(monkeypat
     lease after a time without any.
     """
     timing = Resting()
-    keeper = Keeper(timing, Events(), attempt=3.0)
+    keeper = Keeper(timing, Events(), renewal_timeout=3.0)
     leases = [Kept(timing), Kept(timing, 6), Kept(timing, 5.9)]
     keeper.keep(leases[0], renews=True)
     timing.rests()
@@ -93,7 +93,7 @@ def test_its_thread_wakes_for_its_end() -> None:
     so it has where the thread has ended by itself.
     """
     timing = Resting()
-    keeper = Keeper(timing, Events(), attempt=3.0)
+    keeper = Keeper(timing, Events(), renewal_timeout=3.0)
     leases = [Kept(timing) for _ in range(4)]
     others = named(NAME)
     keeper.keep(leases[0], renews=True)
@@ -147,7 +147,7 @@ def kept_to_the_end(keeper: Keeper, lease: Kept) -> None:
 def test_what_comes_while_its_thread_works_is_not_waited_past() -> None:
     """A lease that comes just when the thread has done its work is renewed in time."""
     timing = Steps(until=3)
-    keeper = Keeper(timing, Events(), attempt=3.0)
+    keeper = Keeper(timing, Events(), renewal_timeout=3.0)
     timing.end = keeper.stop
     work, leases = keeper.work, [Kept(timing, 3)]
 
@@ -168,7 +168,7 @@ def test_its_thread_waits_no_more_after_its_end(end: str) -> None:
     wait for anything after that.
     """
     timing = Steps(until=30)
-    keeper = Keeper(timing, Events(), attempt=3.0)
+    keeper = Keeper(timing, Events(), renewal_timeout=3.0)
     timing.end = keeper.stop
     lease = Kept(timing)
     lease.renewal = lambda: getattr(keeper, end)() is None
@@ -183,7 +183,7 @@ def test_its_thread_waits_in_short_steps_until_something_is_due(is_lost: bool) -
     without leases until there are some.
     """
     timing = Steps(until=23)
-    keeper = Keeper(timing, Events(), attempt=3.0)
+    keeper = Keeper(timing, Events(), renewal_timeout=3.0)
     timing.end = keeper.stop
     lease = Kept(timing, 63)
     lease.renewal = lambda: not is_lost

@@ -10,8 +10,8 @@ from tests.unit.lock.records import EXPIRES, MARGIN, NOW, TTL, at, node, release
 
 from firecron.base.clocks import Moment
 from firecron.errors import Denied, Unavailable
-from firecron.lock.protocol import Held, Now, Pause, Read, Swap, Swapped, acquiring
-from firecron.lock.record import LeaseTerm, Number, Refused, Request
+from firecron.lock.protocol import BackOff, Held, Now, Read, Swap, Swapped, acquiring
+from firecron.lock.record import Number, Refused, Request, Trust
 from firecron.store import NULL_ETAG, Snapshot
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ def test_a_free_lock_is_one_request() -> None:
     assert isinstance(held, Held)
     assert swaps(steps) == [Swap(NULL_ETAG, taken(None))]
     assert held.snapshot == Snapshot("new", taken(None))
-    assert held.term == LeaseTerm(NOW + TTL, at())
+    assert held.trust == Trust(NOW + TTL, at())
 
 
 def test_what_is_known_saves_the_look() -> None:
@@ -54,7 +54,7 @@ def test_each_decision_has_a_reading_of_its_own() -> None:
     """The lease that is written counts from the reading just before it, not from an earlier one."""
     held, _ = acquire(clock(), (Swap, Snapshot("free", released_node())), clock(700), (Swap, DONE))
     assert isinstance(held, Held)
-    assert held.term == LeaseTerm(NOW + 700 + TTL, at(NOW + 700))
+    assert held.trust == Trust(NOW + 700 + TTL, at(NOW + 700))
 
 
 def test_contention_is_met_with_a_pause() -> None:
@@ -65,34 +65,36 @@ def test_contention_is_met_with_a_pause() -> None:
         (Swap, free[0]),
         clock(),
         (Swap, free[1]),
-        (Pause, None),
+        (BackOff, None),
         clock(),
         (Swap, free[2]),
-        (Pause, None),
+        (BackOff, None),
         clock(),
         (Swap, DONE),
     )
     assert isinstance(held, Held)
     assert [swap.etag for swap in swaps(steps)] == [NULL_ETAG, "0", "1", "2"]
-    assert [step.tries for step in steps if isinstance(step, Pause)] == [2, 3]
+    assert [step.tries for step in steps if isinstance(step, BackOff)] == [2, 3]
 
 
 def test_a_write_whose_reply_was_lost_is_a_win() -> None:
     """The read-back shows my token: the lock is held, with the lease of that write."""
-    written: dict[Number, LeaseTerm] = {}
+    written: dict[Number, Trust] = {}
     held, steps = acquire(
-        clock(), (Swap, DOWN), (Pause, None), (Read, Snapshot("e", taken(None))), clock(900), written=written
+        clock(), (Swap, DOWN), (BackOff, None), (Read, Snapshot("e", taken(None))), clock(900), written=written
     )
     assert isinstance(held, Held)
-    assert held.term == LeaseTerm(NOW + TTL, at())
+    assert held.trust == Trust(NOW + TTL, at())
     assert held.snapshot.etag == "e"
     assert len(swaps(steps)) == 1
-    assert written == {NOW + TTL: held.term}
+    assert written == {NOW + TTL: held.trust}
 
 
 def test_a_write_whose_reply_was_lost_is_no_win_after_its_lease() -> None:
     """Found when its lease is over, my own record is a dead holder's."""
-    refused, _ = acquire(clock(), (Swap, DOWN), (Pause, None), (Read, Snapshot("e", taken(None))), clock(TTL - MARGIN))
+    refused, _ = acquire(
+        clock(), (Swap, DOWN), (BackOff, None), (Read, Snapshot("e", taken(None))), clock(TTL - MARGIN)
+    )
     assert isinstance(refused, Refused)
     assert refused.reason == "held"
 
@@ -102,15 +104,15 @@ def test_a_write_whose_reply_was_lost_is_no_win_after_its_lease() -> None:
 )
 def test_a_write_that_did_not_land_is_decided_anew(found: Snapshot, etag: str) -> None:
     """What the node says after the failure decides, under its own ETag."""
-    held, steps = acquire(clock(), (Swap, DOWN), (Pause, None), (Read, found), clock(30), (Swap, DONE))
+    held, steps = acquire(clock(), (Swap, DOWN), (BackOff, None), (Read, found), clock(30), (Swap, DONE))
     assert isinstance(held, Held)
     assert swaps(steps)[1].etag == etag
-    assert held.term == LeaseTerm(NOW + 30 + TTL, at(NOW + 30))
+    assert held.trust == Trust(NOW + 30 + TTL, at(NOW + 30))
 
 
 def test_after_a_failure_a_live_record_of_another_refuses() -> None:
     """Somebody else was quicker."""
-    refused, _ = acquire(clock(), (Swap, DOWN), (Pause, None), (Read, THEIRS), clock())
+    refused, _ = acquire(clock(), (Swap, DOWN), (BackOff, None), (Read, THEIRS), clock())
     assert isinstance(refused, Refused)
     assert refused.reason == "held"
 
@@ -128,12 +130,12 @@ def test_a_denied_write_is_settled_by_one_read() -> None:
 
 def test_a_write_without_a_reply_is_not_settled_by_a_denied_read() -> None:
     """It may have been applied, so the answer is not known: the next try with the same request finds the lock."""
-    written: dict[Number, LeaseTerm] = {}
+    written: dict[Number, Trust] = {}
     with pytest.raises(Unavailable, match=r"down; and the read .* is refused: no"):
-        acquire(clock(), (Swap, DOWN), (Pause, None), (Read, NO), written=written)
+        acquire(clock(), (Swap, DOWN), (BackOff, None), (Read, NO), written=written)
     held, _ = acquire(clock(500), (Swap, Snapshot("e", taken(None))), clock(500), written=written)
     assert isinstance(held, Held)
-    assert held.term == LeaseTerm(NOW + TTL, at())
+    assert held.trust == Trust(NOW + TTL, at())
 
 
 def test_a_free_lock_that_may_not_be_written_is_denied() -> None:
@@ -149,19 +151,19 @@ def test_a_free_lock_that_may_not_be_written_is_denied() -> None:
 def test_who_is_too_late_twice_is_not_denied() -> None:
     """Others who took a free lock and gave it back are seen by its ETag, or by what may be written where nothing is."""
     twice = clock(), (Swap, NO), (Read, ABSENT), clock(), (Swap, NO)
-    refused, steps = acquire(*twice, (Swap, DONE), (Read, THEIRS), (Pause, None), clock())
+    refused, steps = acquire(*twice, (Swap, DONE), (Read, THEIRS), (BackOff, None), clock())
     assert isinstance(refused, Refused)
     assert refused.reason == "held"
     assert swaps(steps)[2] == Swap(NULL_ETAG, None)
-    held, _ = acquire(*twice, (Swap, THEIRS), (Read, ABSENT), (Pause, None), clock(), (Swap, DONE))
+    held, _ = acquire(*twice, (Swap, THEIRS), (Read, ABSENT), (BackOff, None), clock(), (Swap, DONE))
     assert isinstance(held, Held)
     one, other = Snapshot("one", released_node(fence=1)), Snapshot("other", released_node(fence=2))
-    begun = clock(), (Swap, NO), (Read, one), clock(), (Swap, NO), (Read, other), (Pause, None), clock()
+    begun = clock(), (Swap, NO), (Read, one), clock(), (Swap, NO), (Read, other), (BackOff, None), clock()
     held, _ = acquire(*begun, (Swap, DONE))
     assert isinstance(held, Held)
-    held, steps = acquire(*begun, (Swap, NO), (Read, one), (Pause, None), clock(), (Swap, DONE))
+    held, steps = acquire(*begun, (Swap, NO), (Read, one), (BackOff, None), clock(), (Swap, DONE))
     assert isinstance(held, Held)
-    assert [step.tries for step in steps if isinstance(step, Pause)] == [1, 2]
+    assert [step.tries for step in steps if isinstance(step, BackOff)] == [1, 2]
 
 
 def test_reading_is_repeated_with_pauses() -> None:
@@ -169,14 +171,14 @@ def test_reading_is_repeated_with_pauses() -> None:
     _, steps = acquire(
         clock(),
         (Read, Unavailable("one")),
-        (Pause, None),
+        (BackOff, None),
         (Read, Unavailable("two")),
-        (Pause, None),
+        (BackOff, None),
         (Read, THEIRS),
         clock(),
         known=THEIRS,
     )
-    pauses = [(step.tries, str(step.error)) for step in steps if isinstance(step, Pause)]
+    pauses = [(step.tries, str(step.error)) for step in steps if isinstance(step, BackOff)]
     assert pauses == [(1, "one"), (2, "two")]
 
 
@@ -200,9 +202,9 @@ def test_an_answer_of_the_wrong_kind_is_a_bug() -> None:
 
 def test_a_hint_that_says_mine_is_not_believed() -> None:
     """A node last seen as this request's own is read again: it may have been deleted and taken by somebody since."""
-    term = LeaseTerm(EXPIRES, Moment(EXPIRES - TTL, EXPIRES - TTL - NOW))
+    trust = Trust(EXPIRES, Moment(EXPIRES - TTL, EXPIRES - TTL - NOW))
     mine = Snapshot("mine", node(holder="mine"))
-    refused, _ = acquire(clock(), (Read, THEIRS), clock(), known=mine, written={EXPIRES: term})
+    refused, _ = acquire(clock(), (Read, THEIRS), clock(), known=mine, written={EXPIRES: trust})
     assert isinstance(refused, Refused)
     assert refused.reason == "held"
 
@@ -215,7 +217,7 @@ def test_a_write_that_landed_is_mine_whatever_there_is_to_choose() -> None:
     assert clock_step == Now()
     swap = exchange.send(at(NOW))
     assert isinstance(swap, Swap)
-    assert isinstance(exchange.throw(DOWN), Pause)
+    assert isinstance(exchange.throw(DOWN), BackOff)
     assert exchange.send(None) == Read()
     assert exchange.send(Snapshot("mine", swap.node)) == Now()
     with pytest.raises(StopIteration) as done:

@@ -11,7 +11,7 @@ from tests.unit.lock.records import request
 from firecron.base.clocks import Deadline, ServerClock
 from firecron.errors import Denied, StoreError, Unavailable
 from firecron.lock.database import Database
-from firecron.lock.protocol import Exchange, Held, Pause, Read, Swap, Swapped, acquiring
+from firecron.lock.protocol import BackOff, Exchange, Held, Read, Swap, Swapped, acquiring
 from firecron.settings import load
 from firecron.store import NULL_ETAG, Snapshot
 from firecron.testing import FakeTiming, MemoryStore
@@ -120,7 +120,7 @@ def test_a_pause_that_outlasts_the_deadline_is_the_failure(error: StoreError, re
         for tries in range(1, 100):
             before = bench.timing.mono()
             asks = Unavailable("busy", retry_after=retry_after) if tries == 1 else error
-            yield Pause(tries, asks)
+            yield BackOff(tries, asks)
             pauses.append(bench.timing.mono() - before)
 
     with pytest.raises(type(error), match=str(error)):

@@ -8,16 +8,16 @@ from tests.unit.lock.records import EXPIRES, MARGIN, NOW, TTL, at, node, slot
 
 from firecron.base.clocks import Moment
 from firecron.errors import Denied, StoreError
-from firecron.lock.protocol import Action, Answer, Held, Pause, Read, Swap, Swapped, cancelling, releasing, renewing
-from firecron.lock.record import LeaseTerm, Lost
+from firecron.lock.protocol import Action, Answer, BackOff, Held, Read, Swap, Swapped, cancelling, releasing, renewing
+from firecron.lock.record import Lost, Trust
 from firecron.store import NULL_ETAG, Snapshot
 
 MINE = Snapshot("mine", node(holder="mine", slot=slot(), unfinished=slot(), fence=7))
 
 
 def in_hand(snapshot: Snapshot = MINE) -> Held:
-    term = LeaseTerm(EXPIRES, Moment(EXPIRES - TTL, EXPIRES - TTL - NOW))
-    held, _ = acquire(clock(), (Read, snapshot), clock(), known=snapshot, written={EXPIRES: term})
+    trust = Trust(EXPIRES, Moment(EXPIRES - TTL, EXPIRES - TTL - NOW))
+    held, _ = acquire(clock(), (Read, snapshot), clock(), known=snapshot, written={EXPIRES: trust})
     assert isinstance(held, Held)
     return held
 
@@ -35,7 +35,7 @@ def test_a_renewal_is_one_request() -> None:
     assert swap.node is not None
     assert swap.node["expiresAt"] == NOW + 5_000 + TTL
     assert held.snapshot == Snapshot("new", swap.node)
-    assert held.term == LeaseTerm(NOW + 5_000 + TTL, at(NOW + 5_000))
+    assert held.trust == Trust(NOW + 5_000 + TTL, at(NOW + 5_000))
 
 
 def test_a_renewal_keeps_what_others_changed() -> None:
@@ -62,7 +62,7 @@ def test_a_renewal_keeps_what_others_changed() -> None:
 @pytest.mark.parametrize("after_failure", [False, True])
 def test_a_renewal_that_finds_the_lock_gone_writes_nothing(found: Snapshot, after_failure: bool) -> None:
     """Deleted, taken, released or unlocked: the lease is lost, and nothing is put back."""
-    before = [clock(), (Swap, DOWN), (Pause, None), (Read, found)] if after_failure else [clock(), (Swap, found)]
+    before = [clock(), (Swap, DOWN), (BackOff, None), (Read, found)] if after_failure else [clock(), (Swap, found)]
     lost, steps = renew(*before, clock())
     assert isinstance(lost, Lost)
     assert len(swaps(steps)) == 1
@@ -72,23 +72,23 @@ def test_a_renewal_that_finds_the_lock_gone_writes_nothing(found: Snapshot, afte
 def test_a_renewal_that_may_have_landed_is_read_back_and_written_anew(error: StoreError) -> None:
     """My own record with the later expiry is renewed again, from a new reading."""
     landed = Snapshot("landed", {**node(holder="mine"), "expiresAt": NOW + TTL})
-    held, steps = renew(clock(), (Swap, error), (Pause, None), (Read, landed), clock(40), (Swap, DONE))
+    held, steps = renew(clock(), (Swap, error), (BackOff, None), (Read, landed), clock(40), (Swap, DONE))
     assert isinstance(held, Held)
     assert swaps(steps)[1].etag == "landed"
-    assert held.term == LeaseTerm(NOW + 40 + TTL, at(NOW + 40))
+    assert held.trust == Trust(NOW + 40 + TTL, at(NOW + 40))
 
 
 def test_a_renewal_and_a_release_that_are_overtaken_pause() -> None:
     """A first write that finds the node changed is sent again at once, each later one after a longer pause."""
     edited = [Snapshot(str(number), node(holder="mine", note=number)) for number in range(3)]
-    overtaken = clock(), (Swap, edited[0]), clock(1), (Swap, edited[1]), (Pause, None), clock(2), (Swap, edited[2])
-    held, renewal = renew(*overtaken, (Pause, None), clock(3), (Swap, DONE))
+    overtaken = clock(), (Swap, edited[0]), clock(1), (Swap, edited[1]), (BackOff, None), clock(2), (Swap, edited[2])
+    held, renewal = renew(*overtaken, (BackOff, None), clock(3), (Swap, DONE))
     assert isinstance(held, Held)
-    assert held.term == LeaseTerm(NOW + 3 + TTL, at(NOW + 3))
-    left, release_ = release(*overtaken, (Pause, None), clock(3), (Swap, DONE))
+    assert held.trust == Trust(NOW + 3 + TTL, at(NOW + 3))
+    left, release_ = release(*overtaken, (BackOff, None), clock(3), (Swap, DONE))
     assert isinstance(left, Snapshot)
     for steps in (renewal, release_):
-        assert [step.tries for step in steps if isinstance(step, Pause)] == [2, 3]
+        assert [step.tries for step in steps if isinstance(step, BackOff)] == [2, 3]
         assert [swap.etag for swap in swaps(steps)] == ["mine", "0", "1", "2"]
 
 
@@ -139,17 +139,17 @@ def test_a_release_that_finds_the_lock_gone_writes_nothing(found: Snapshot) -> N
 def test_a_release_whose_reply_was_lost_is_a_release(found: Snapshot) -> None:
     """The read-back shows that it was applied; one that was denied was not, and somebody else did it."""
     for later in (0, TTL):
-        left, steps = release(clock(), (Swap, DOWN), (Pause, None), (Read, found), clock(later))
+        left, steps = release(clock(), (Swap, DOWN), (BackOff, None), (Read, found), clock(later))
         assert left == found
         assert len(swaps(steps)) == 1
-    lost, _ = release(clock(), (Swap, NO), (Pause, None), (Read, found), clock())
+    lost, _ = release(clock(), (Swap, NO), (BackOff, None), (Read, found), clock())
     assert isinstance(lost, Lost)
 
 
 def test_a_release_that_did_not_land_is_sent_again() -> None:
     """While the record is still this holder's, it is given back."""
     edited = Snapshot("edited", node(holder="mine", note="x"))
-    left, steps = release(clock(), (Swap, DOWN), (Pause, None), (Read, edited), clock(9), (Swap, DONE))
+    left, steps = release(clock(), (Swap, DOWN), (BackOff, None), (Read, edited), clock(9), (Swap, DONE))
     assert isinstance(left, Snapshot)
     again = swaps(steps)[1]
     assert again.etag == "edited"
@@ -159,10 +159,10 @@ def test_a_release_that_did_not_land_is_sent_again() -> None:
 
 def test_a_release_that_may_have_landed_leaves_a_successor_alone() -> None:
     """Whoever has it now keeps it; while the lease would still be good, only the release can have let them in."""
-    left, steps = release(clock(), (Swap, DOWN), (Pause, None), (Read, THEIRS), clock())
+    left, steps = release(clock(), (Swap, DOWN), (BackOff, None), (Read, THEIRS), clock())
     assert left == THEIRS
     assert len(swaps(steps)) == 1
-    lost, steps = release(clock(), (Swap, DOWN), (Pause, None), (Read, THEIRS), clock(TTL))
+    lost, steps = release(clock(), (Swap, DOWN), (BackOff, None), (Read, THEIRS), clock(TTL))
     assert isinstance(lost, Lost)
     assert len(swaps(steps)) == 1
 
@@ -192,7 +192,7 @@ def test_a_cancel_follows_the_acquisition_through_renewals() -> None:
     """A holder that renews between read and write is asked in its new record: at once, then after a pause."""
     renewals = [Snapshot(str(number), node(holder="mine", fence=7, expiresAt=EXPIRES + number)) for number in range(2)]
     left, steps = cancel(
-        (Read, MINE), clock(), (Swap, renewals[0]), clock(), (Swap, renewals[1]), (Pause, None), clock(), (Swap, DONE)
+        (Read, MINE), clock(), (Swap, renewals[0]), clock(), (Swap, renewals[1]), (BackOff, None), clock(), (Swap, DONE)
     )
     assert isinstance(left, Snapshot)
     assert left.node == {**node(holder="mine", fence=7, expiresAt=EXPIRES + 1), "cancel": 7}
@@ -226,7 +226,7 @@ def test_a_cancel_that_is_there_is_not_written_again(later: dict[str, object]) -
     """A write whose reply was lost, or another operator's, is a success, even if the run has ended since."""
     assert CANCELLED.node == {**node(holder="mine", slot=slot(), unfinished=slot(), fence=7), "cancel": 7}
     there = Snapshot("there", node(holder="mine", fence=7, cancel=7, **later))
-    left, steps = cancel((Read, MINE), clock(), (Swap, DOWN), (Pause, None), (Read, there), clock())
+    left, steps = cancel((Read, MINE), clock(), (Swap, DOWN), (BackOff, None), (Read, there), clock())
     assert left == there
     assert len(swaps(steps)) == 1
     left, steps = cancel((Read, there), clock())
@@ -235,7 +235,7 @@ def test_a_cancel_that_is_there_is_not_written_again(later: dict[str, object]) -
 
 def test_a_cancel_that_did_not_land_is_sent_again() -> None:
     """While the record is as before, the cancel is written anew."""
-    left, steps = cancel((Read, MINE), clock(), (Swap, DOWN), (Pause, None), (Read, MINE), clock(9), (Swap, DONE))
+    left, steps = cancel((Read, MINE), clock(), (Swap, DOWN), (BackOff, None), (Read, MINE), clock(9), (Swap, DONE))
     assert isinstance(left, Snapshot)
     assert len(swaps(steps)) == 2
 

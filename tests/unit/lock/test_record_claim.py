@@ -234,9 +234,9 @@ def test_a_claim_brings_its_lease() -> None:
     now = at(NOW, mono=123.25)
     decision = decide(None, request(), now, {})
     assert isinstance(decision, Take)
-    assert decision.term.reading is now
-    assert decision.term.expires_at == decision.record.expiresAt == NOW + TTL
-    assert decision.term.ends(MARGIN) == 123.25 + TTL - MARGIN
+    assert decision.trust.reading is now
+    assert decision.trust.expires_at == decision.record.expiresAt == NOW + TTL
+    assert decision.trust.ends(MARGIN) == 123.25 + TTL - MARGIN
 
 
 @pytest.mark.parametrize(("late", "trusted"), [(-1, True), (-0.001, True), (0, False), (1, False)])
@@ -244,7 +244,7 @@ def test_trust_ends_the_margin_before_the_expiry(late: float, trusted: bool) -> 
     """A holder trusts its lease until its end less the margin, and not at that instant."""
     decision = decide(None, request(), at(NOW, mono=1_000.0), {})
     assert isinstance(decision, Take)
-    assert decision.term.is_trusted(1_000.0 + TTL - MARGIN + late, MARGIN) is trusted
+    assert decision.trust.is_trusted(1_000.0 + TTL - MARGIN + late, MARGIN) is trusted
 
 
 @pytest.mark.parametrize(
@@ -265,4 +265,4 @@ def test_trust_ends_sooner_where_the_clock_may_be_wrong_by_more_than_the_margin(
     now = Moment(NOW, 0.0, uncertainty, drift)
     decision = decide(None, request(), now, {})
     assert isinstance(decision, Take)
-    assert decision.term.ends(MARGIN) == pytest.approx(TTL - stops)
+    assert decision.trust.ends(MARGIN) == pytest.approx(TTL - stops)

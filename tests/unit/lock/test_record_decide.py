@@ -10,7 +10,7 @@ from tests.unit.lock.records import EXPIRES, MARGIN, NOW, TTL, at, node, release
 
 from firecron.base.clocks import Moment
 from firecron.lock.fields import LEADER
-from firecron.lock.record import Current, LeaseTerm, Mine, Number, Refused, Request, Take, decide, parse
+from firecron.lock.record import Current, Mine, Number, Refused, Request, Take, Trust, decide, parse
 
 AROUND = (-1, 0, 1)
 ORIGINAL = {"acquiredAt": NOW - 10_000, "expiresAt": EXPIRES, "instanceId": "nest-1"}
@@ -90,13 +90,13 @@ def test_bounds(bound: Bound, off: int) -> None:
 @pytest.mark.parametrize("off", AROUND)
 def test_mine_ends_with_the_trust(off: int) -> None:
     """My own record is mine until the margin before the end of the lease that was written; then it is anybody's."""
-    term = LeaseTerm(EXPIRES, Moment(EXPIRES - TTL, 5_000.0))
+    trust = Trust(EXPIRES, Moment(EXPIRES - TTL, 5_000.0))
     ends = 5_000.0 + TTL - MARGIN
-    decision = decide(node(holder="mine"), request(), at(NOW, mono=ends + off), {EXPIRES: term})
+    decision = decide(node(holder="mine"), request(), at(NOW, mono=ends + off), {EXPIRES: trust})
     assert verdict(decision) == ("mine" if off < 0 else "held")
 
 
-MINE = LeaseTerm(EXPIRES, Moment(EXPIRES - TTL, 0.0))
+MINE = Trust(EXPIRES, Moment(EXPIRES - TTL, 0.0))
 
 NOT_MINE = {
     "another's holder": (node(), {EXPIRES: MINE}),
@@ -108,7 +108,7 @@ NOT_MINE = {
 
 
 @pytest.mark.parametrize(("current", "written"), NOT_MINE.values(), ids=NOT_MINE.keys())
-def test_what_is_not_mine(current: dict[str, object], written: dict[Number, LeaseTerm]) -> None:
+def test_what_is_not_mine(current: dict[str, object], written: dict[Number, Trust]) -> None:
     """Nothing but my token in an unreleased record, with the expiry of a write of mine, makes it mine."""
     assert verdict(decide(current, request(), at(), written)) == "held"
 
@@ -116,13 +116,13 @@ def test_what_is_not_mine(current: dict[str, object], written: dict[Number, Leas
 def test_mine_comes_with_the_lease_of_the_write_that_landed() -> None:
     """Of several writes the one that is there counts, however late it is found."""
     first, second = (
-        LeaseTerm(EXPIRES, Moment(EXPIRES - TTL, 1.0)),
-        LeaseTerm(EXPIRES + 9, Moment(EXPIRES - TTL + 9, 10.0)),
+        Trust(EXPIRES, Moment(EXPIRES - TTL, 1.0)),
+        Trust(EXPIRES + 9, Moment(EXPIRES - TTL + 9, 10.0)),
     )
-    written: dict[Number, LeaseTerm] = {first.expires_at: first, second.expires_at: second}
+    written: dict[Number, Trust] = {first.expires_at: first, second.expires_at: second}
     decision = decide(node(holder="mine"), request(), at(mono=40_000.0), written)
     assert isinstance(decision, Mine)
-    assert decision.term is first
+    assert decision.trust is first
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_mine_comes_with_the_lease_of_the_write_that_landed() -> None:
 @pytest.mark.parametrize("age", [0.0, float(TTL), 1e9])
 def test_a_momentary_claim_of_mine_is_mine_at_any_age(current: dict[str, object], age: float) -> None:
     """A claim that was let go in the same write has no lease that could be over: found, it is a win."""
-    decision = decide(current, request(momentary=True), at(mono=age), {EXPIRES: LeaseTerm(EXPIRES, at(mono=0.0))})
+    decision = decide(current, request(momentary=True), at(mono=age), {EXPIRES: Trust(EXPIRES, at(mono=0.0))})
     assert verdict(decision) == "mine"
     assert verdict(decide(current, request(momentary=True), at(mono=age), {})) == "held"
 
@@ -188,7 +188,7 @@ class Scene:
 
     current: dict[str, object] = field(default_factory=released_node)
     wanted: Request = field(default_factory=request)
-    written: dict[Number, LeaseTerm] = field(default_factory=dict)
+    written: dict[Number, Trust] = field(default_factory=dict)
 
 
 def malformed(scene: Scene) -> None:
@@ -200,7 +200,7 @@ def mine(scene: Scene) -> None:
     scene.current["holder"] = "mine"
     expires = scene.current["expiresAt"]
     assert isinstance(expires, int)
-    scene.written[expires] = LeaseTerm(expires, Moment(expires - TTL, 0.0))
+    scene.written[expires] = Trust(expires, Moment(expires - TTL, 0.0))
 
 
 def paused(scene: Scene) -> None:

@@ -7,7 +7,7 @@ from tests.unit.lock.records import DAY, EXPIRES, MARGIN, NOW, TTL, at, node, sl
 
 from firecron.base.clocks import Moment
 from firecron.base.instants import to_text
-from firecron.lock.record import LeaseTerm, LockRecord, Lost, Take, cancelled, check_holding, released, renewed
+from firecron.lock.record import LockRecord, Lost, Take, Trust, cancelled, check_holding, released, renewed
 
 AROUND = (-1, 0, 1)
 UNKNOWN = {"note": {"by": "an operator"}}
@@ -15,7 +15,7 @@ WHOLE = node(
     holder="mine", attempt=2, fence=9, outcome="left over", paused=True, slot=slot(), unfinished=slot(), **UNKNOWN
 )
 # A lease that is far from its end, so that the record alone decides.
-LONG = LeaseTerm(NOW + DAY, Moment(NOW, 0.0))
+LONG = Trust(NOW + DAY, Moment(NOW, 0.0))
 
 OVER: dict[str, tuple[object, str]] = {
     "deleted": (None, "deleted"),
@@ -48,7 +48,7 @@ def test_a_renewal_moves_the_expiry_and_nothing_else() -> None:
     answer = renewed(WHOLE, "mine", TTL, now, LONG, MARGIN, None)
     assert isinstance(answer, Take)
     assert answer.record.to_json() == {**WHOLE, "expiresAt": NOW + TTL, "expires": to_text(NOW + TTL)}
-    assert answer.term == LeaseTerm(NOW + TTL, now)
+    assert answer.trust == Trust(NOW + TTL, now)
 
 
 @pytest.mark.parametrize("off", AROUND)
@@ -61,8 +61,8 @@ def test_a_record_is_renewed_until_the_margin_before_its_expiry(off: int) -> Non
 @pytest.mark.parametrize("off", AROUND)
 def test_a_lease_is_renewed_until_its_trust_ends(off: int) -> None:
     """The lease's own age counts, whatever the record says."""
-    term = LeaseTerm(NOW + TTL, Moment(NOW, 500.0))
-    answer = renewed(WHOLE, "mine", TTL, at(NOW, mono=500.0 + TTL - MARGIN + off), term, MARGIN, None)
+    trust = Trust(NOW + TTL, Moment(NOW, 500.0))
+    answer = renewed(WHOLE, "mine", TTL, at(NOW, mono=500.0 + TTL - MARGIN + off), trust, MARGIN, None)
     assert isinstance(answer, Take if off < 0 else Lost)
 
 

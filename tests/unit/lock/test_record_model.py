@@ -11,11 +11,11 @@ from tests.unit.lock.records import MARGIN, NOW, at, request, slot, verdict
 
 from firecron.base.clocks import Moment
 from firecron.lock.record import (
-    LeaseTerm,
     LockRecord,
     Lost,
     Number,
     Take,
+    Trust,
     cancelled,
     check_holding,
     decide,
@@ -142,7 +142,7 @@ class Lock:
     node: dict[str, object] | None = None
     now: int = NOW
     tokens: int = 0
-    holders: dict[int, tuple[str, LeaseTerm]] = field(default_factory=dict)
+    holders: dict[int, tuple[str, Trust]] = field(default_factory=dict)
     ticks: dict[str, str | None] = field(default_factory=dict)
 
     @property
@@ -161,16 +161,16 @@ class Lock:
         decision = decide(self.node, wanted, self.moment, {})
         if isinstance(decision, Take):
             self.node = decision.record.to_json()
-            self.holders[operation.who] = (wanted.holder, decision.term)
+            self.holders[operation.who] = (wanted.holder, decision.trust)
             self.ticks[wanted.holder] = wanted.slot
         return verdict(decision)
 
     def renew(self, who: int, ttl: int) -> bool:
-        token, term = self.holders.get(who, ("nobody", LeaseTerm(0, at())))
-        answer = renewed(self.node, token, ttl, self.moment, term, MARGIN, None)
+        token, trust = self.holders.get(who, ("nobody", Trust(0, at())))
+        answer = renewed(self.node, token, ttl, self.moment, trust, MARGIN, None)
         if isinstance(answer, Take):
             self.node = answer.record.to_json()
-            self.holders[who] = (token, answer.term)
+            self.holders[who] = (token, answer.trust)
         return isinstance(answer, Take)
 
     def release(self, who: int, hold: int, *, finish: bool) -> bool:
@@ -279,7 +279,7 @@ class Skewed:
     """An instance whose idea of the time is off by a constant, and which may hold a lease."""
 
     error: int
-    term: LeaseTerm | None = None
+    trust: Trust | None = None
     token: str = ""
 
     def moment(self, true: int) -> Moment:
@@ -300,26 +300,26 @@ def test_two_never_trust_their_leases_at_once(errors: tuple[int, int, int], step
     fleet = [Skewed(error) for error in errors]
     node: dict[str, object] | None = None
     true, fences = NOW, [0]
-    written: dict[Number, LeaseTerm] = {}
+    written: dict[Number, Trust] = {}
     for number, (what, who, pause) in enumerate(steps):
         true += pause
         me = fleet[who]
         now = me.moment(true)
-        trusted = me.term is not None and me.term.is_trusted(now.mono, MARGIN)
+        trusted = me.trust is not None and me.trust.is_trusted(now.mono, MARGIN)
         if what == "acquire" and not trusted:
             wanted = request(holder=f"token-{number}", ttl=6_000, fenced=True)
             decision = decide(node, wanted, now, written)
             if isinstance(decision, Take):
-                node, me.term, me.token = decision.record.to_json(), decision.term, wanted.holder
+                node, me.trust, me.token = decision.record.to_json(), decision.trust, wanted.holder
                 fences.append(int(decision.record.fence or 0))
-        elif what == "renew" and me.term is not None:
-            answer = renewed(node, me.token, 6_000, now, me.term, MARGIN, None)
+        elif what == "renew" and me.trust is not None:
+            answer = renewed(node, me.token, 6_000, now, me.trust, MARGIN, None)
             if isinstance(answer, Take):
-                node, me.term = answer.record.to_json(), answer.term
+                node, me.trust = answer.record.to_json(), answer.trust
         elif what == "release" and trusted:
             left = released(node, me.token, now.server)
             assert not isinstance(left, Lost), "who trusts its lease has the lock"
-            node, me.term = None if left is None else left.to_json(), None
-        holders = [one for one in fleet if one.term is not None and one.term.is_trusted(float(true), MARGIN)]
+            node, me.trust = None if left is None else left.to_json(), None
+        holders = [one for one in fleet if one.trust is not None and one.trust.is_trusted(float(true), MARGIN)]
         assert len(holders) <= 1
     assert fences == sorted(set(fences))

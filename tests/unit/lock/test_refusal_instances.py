@@ -8,7 +8,7 @@ import pytest
 from tests.simulation.world import START, slot
 
 from firecron.lock.record import LockRecord
-from firecron.lock.refusal import Instances, Roster
+from firecron.lock.refusal import Instances, SignsOfLife
 
 BEAT = 30_000
 DAY = 86_400_000
@@ -20,9 +20,11 @@ def at(seconds: float) -> int:
     return START + round(seconds * 1000)
 
 
-def look(roster: Roster, seconds: float, **seen: float) -> None:
+def look(signs_of_life: SignsOfLife, seconds: float, **seen: float) -> None:
     """A look at the instances' nodes; `a1` is a process of the instance 0a."""
-    roster.note(Instances({f"0{name[0]}-{name[1]}": at(when) for name, when in seen.items()}, BEAT), at(seconds))
+    signs_of_life.observe(
+        Instances({f"0{name[0]}-{name[1]}": at(when) for name, when in seen.items()}, BEAT), at(seconds)
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,11 +47,11 @@ def look(roster: Roster, seconds: float, **seen: float) -> None:
 )
 def test_the_last_sign_of_life_of_a_holder(fields: dict[str, object], last: float | None) -> None:
     """A holder is silent if its last beat, and what it wrote into the record, is older than three beats at the look."""
-    roster = Roster()
+    signs_of_life = SignsOfLife()
     record = LockRecord.model_validate({key: value for key, value in {**RECORD, **fields}.items() if value is not None})
-    assert roster.silent_since(record, TTL * 1000) is None
-    look(roster, 120, a1=10, b1=119)
-    assert roster.silent_since(record, TTL * 1000) == (None if last is None else at(last))
+    assert signs_of_life.silent_since(record, TTL * 1000) is None
+    look(signs_of_life, 120, a1=10, b1=119)
+    assert signs_of_life.silent_since(record, TTL * 1000) == (None if last is None else at(last))
 
 
 def test_an_instance_is_silent_until_it_is_seen_again() -> None:
@@ -57,7 +59,7 @@ def test_an_instance_is_silent_until_it_is_seen_again() -> None:
     makes it alive.
     """
     record = LockRecord.model_validate(RECORD)
-    roster = Roster()
+    signs_of_life = SignsOfLife()
     looks: list[tuple[float, Mapping[str, float], float | None]] = [
         (90, {"a1": 0}, None),
         (91, {"a1": 0}, 0),
@@ -67,13 +69,13 @@ def test_an_instance_is_silent_until_it_is_seen_again() -> None:
         (DAY / 1000, {}, None),
     ]
     for seconds, seen, last in looks:
-        look(roster, seconds, **seen)
-        assert roster.silent_since(record, TTL * 1000) == (None if last is None else at(last)), seconds
+        look(signs_of_life, seconds, **seen)
+        assert signs_of_life.silent_since(record, TTL * 1000) == (None if last is None else at(last)), seconds
     for seen in ({"a1": 0, "a2": 950}, {"a2": 950, "a1": 0}):
-        look(roster, 900, a1=0, a2=1)
-        assert roster.silent_since(record, TTL * 1000) == at(1)
-        look(roster, 1_000, **seen)
-        assert roster.silent_since(record, TTL * 1000) is None
+        look(signs_of_life, 900, a1=0, a2=1)
+        assert signs_of_life.silent_since(record, TTL * 1000) == at(1)
+        look(signs_of_life, 1_000, **seen)
+        assert signs_of_life.silent_since(record, TTL * 1000) is None
 
 
 @pytest.mark.parametrize("missing", ["slot", "fence", "unfinished", None])
@@ -83,11 +85,11 @@ def test_an_instance_that_is_gone_at_the_next_look(missing: str | None) -> None:
     """
     run = {**RECORD, "fence": 1, "unfinished": slot()}
     record = LockRecord.model_validate({name: value for name, value in run.items() if name != missing})
-    roster = Roster()
-    look(roster, 130, a1=40)
-    assert roster.silent_since(record, TTL * 1000) is None
+    signs_of_life = SignsOfLife()
+    look(signs_of_life, 130, a1=40)
+    assert signs_of_life.silent_since(record, TTL * 1000) is None
     for seconds in (430, 730, DAY / 1000 + 39):
-        look(roster, seconds)
-        assert roster.silent_since(record, TTL * 1000) == (at(40) if missing is None else None), seconds
-    look(roster, DAY / 1000 + 40)
-    assert roster.silent_since(record, TTL * 1000) is None
+        look(signs_of_life, seconds)
+        assert signs_of_life.silent_since(record, TTL * 1000) == (at(40) if missing is None else None), seconds
+    look(signs_of_life, DAY / 1000 + 40)
+    assert signs_of_life.silent_since(record, TTL * 1000) is None

@@ -15,7 +15,7 @@ from tests.simulation.world import World
 
 from firecron import ConfigurationError, Lease, NotAcquired, Refusal
 from firecron.errors import Denied, Unavailable
-from firecron.lock.blocks import Waiting, Waking, try_once
+from firecron.lock.blocks import AsyncSleep, Tries, try_once
 
 
 @pytest.fixture(params=[True, False], ids=["hears", "polls"])
@@ -234,7 +234,7 @@ def test_a_cancellation_that_comes_with_a_change_is_not_lost(steps: int) -> None
     """A task that waits is woken and cancelled at once, this many turns of the loop apart: it is cancelled."""
 
     class Hearing:
-        """In place of a `Waiting`: the next try is far away."""
+        """In place of a `Tries`: the next try is far away."""
 
         can_hear = True
 
@@ -242,10 +242,10 @@ def test_a_cancellation_that_comes_with_a_change_is_not_lost(steps: int) -> None
             return 3600.0
 
     async def main() -> None:
-        waking = Waking()
-        task = asyncio.create_task(waking.pause(cast("Waiting", Hearing())))
+        sleep = AsyncSleep()
+        task = asyncio.create_task(sleep.wait(cast("Tries", Hearing())))
         await asyncio.sleep(0)
-        waking.wake()
+        sleep.wake()
         for _ in range(steps):
             await asyncio.sleep(0)
         task.cancel()

@@ -14,7 +14,7 @@ from tests.simulation.world import Clock, World
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event, Events
 from firecron.errors import Denied, Unavailable
-from firecron.lock.waiting import Follow, Heard, Places, Streams
+from firecron.lock.waiting import Follow, NodeStreams, Places, Update
 from firecron.store import Watch
 
 
@@ -28,7 +28,7 @@ class Bench:
         self.wakes = 0
         events = Events()
         events.subscribe(self.told.append)
-        self.streams = Streams(
+        self.streams = NodeStreams(
             self.network,
             Clock(world),
             events,
@@ -63,10 +63,10 @@ def bench(world: World) -> Bench:
 def test_all_who_follow_a_node_share_its_stream(world: World, bench: Bench) -> None:
     """200 followers of one node have one stream, and each hears each value."""
     follows = [bench.follow() for _ in range(200)]
-    assert {follow.heard for follow in follows} == {Heard(1, None)}
+    assert {follow.update for follow in follows} == {Update(1, None)}
     world.store.set("node", "new")
     world.advance(0)
-    assert {follow.heard for follow in follows} == {Heard(2, "new")}
+    assert {follow.update for follow in follows} == {Update(2, "new")}
     assert (bench.opened, bench.streams.open, bench.wakes) == (1, 1, 201)
     bench.end()
 
@@ -102,12 +102,12 @@ def test_a_stream_that_is_silent_is_not_believed(world: World, bench: Bench, mon
     seen = []
     for milliseconds in (31_999.0, 32_000.0, 70_000.0, 0.0):
         quiet[0].milliseconds = milliseconds
-        seen.append((follow.believed(), follow.doubted_in()))
-    one = Heard(1, None)
+        seen.append((follow.fresh(), follow.stale_in()))
+    one = Update(1, None)
     assert seen == [(one, 1.0), (None, inf), (None, inf), (one, 32_000.0)]
     quiet[0].milliseconds = 70_000
     bench.streams.discard(follow)
-    assert (follow.believed(), follow.doubted_in(), len(quiet)) == (None, 32_000.0, 1)
+    assert (follow.fresh(), follow.stale_in(), len(quiet)) == (None, 32_000.0, 1)
     bench.end()
 
 
@@ -115,7 +115,7 @@ def test_a_watch_without_signs_of_life_is_believed(world: World, bench: Bench) -
     """A store need not send keep-alives: then only its end says that it is dead."""
     follow = bench.follow()
     world.advance(3_600)
-    assert (follow.believed(), follow.doubted_in()) == (Heard(1, None), 32_000.0)
+    assert (follow.fresh(), follow.stale_in()) == (Update(1, None), 32_000.0)
     bench.end()
 
 
@@ -125,21 +125,21 @@ def test_what_another_stream_of_a_node_tells_is_newer(world: World, bench: Bench
     world.store.set("node", {"child": 1})
     world.advance(0)
     other = bench.follow("node/child")
-    assert (first.heard, other.heard) == (Heard(2, {"child": 1}), Heard(3, 1))
+    assert (first.update, other.update) == (Update(2, {"child": 1}), Update(3, 1))
     bench.end()
 
 
 def test_a_process_has_eight_streams_at_most(world: World, bench: Bench) -> None:
     """Of 20 nodes eight are told of. Who follows another hears nothing, until one of the eight is followed no more."""
     follows = [[bench.follow(f"node {number}") for _ in range(10)] for number in range(20)]
-    heard = [all(follow.heard is not None for follow in group) for group in follows]
+    heard = [all(follow.update is not None for follow in group) for group in follows]
     assert heard == [True] * 8 + [False] * 12
-    assert not any(follow.heard for group in follows[8:] for follow in group)
+    assert not any(follow.update for group in follows[8:] for follow in group)
     assert bench.opened == 8
     for follow in follows[3]:
         bench.streams.discard(follow)
     world.advance(0)
-    assert all(follow.heard is not None for follow in follows[8])
+    assert all(follow.update is not None for follow in follows[8])
     assert (bench.opened, bench.streams.open) == (9, 8)
     bench.end()
 
@@ -162,14 +162,14 @@ def test_the_last_follower_ends_the_stream(world: World, bench: Bench) -> None:
     bench.streams.discard(one)
     bench.streams.discard(one)
     world.advance(0)
-    assert (one.heard, bench.streams.open) == (None, 1)
+    assert (one.update, bench.streams.open) == (None, 1)
     bench.streams.discard(other)
     world.advance(0)
     world.store.set("node", 1)
     world.advance(0)
-    assert (other.heard, bench.streams.open, bench.wakes) == (None, 0, 1)
+    assert (other.update, bench.streams.open, bench.wakes) == (None, 0, 1)
     bench.streams.add(one)
-    assert one.heard == Heard(2, 1)
+    assert one.update == Update(2, 1)
     bench.end()
 
 
@@ -185,7 +185,7 @@ def test_a_stream_that_breaks_opens_again(world: World, bench: Bench) -> None:
             world.advance(0.01)
         pauses.append((world.mono() - before) / 1000)
     assert pauses == pytest.approx([0.5, 1, 2, 4], abs=0.02)
-    assert follow.heard == Heard(1, "meanwhile")
+    assert follow.update == Update(1, "meanwhile")
     assert [event.level for event in bench.told] == [logging.INFO] + [logging.DEBUG] * 3, "each reason once"
     bench.end()
 
@@ -213,9 +213,9 @@ def test_a_stream_that_has_lasted_opens_again_soon(world: World, bench: Bench) -
         world.advance(61)
         watches[-1].close()
         world.advance(0.1)
-        assert follow.heard is None
+        assert follow.update is None
         world.advance(0.5)
-        assert follow.heard is not None
+        assert follow.update is not None
     bench.end()
 
 
@@ -240,7 +240,7 @@ def test_who_follows_no_more_ends_the_pause(world: World, bench: Bench) -> None:
     late = bench.follow("late")
     bench.streams.discard(follows[0])
     world.advance(0.02)
-    assert late.heard == Heard(1, None)
+    assert late.update == Update(1, None)
     bench.end()
 
 
@@ -251,7 +251,7 @@ def test_an_error_of_one_follower_reaches_no_other(world: World, bench: Bench) -
     good = bench.follow()
     world.store.set("node", 1)
     world.advance(0)
-    assert good.heard == Heard(2, 1)
+    assert good.update == Update(2, 1)
     assert bench.wakes == 1
     assert [event.slug for event in bench.told] == ["watch.failed"] * 2
     bench.end()
@@ -265,9 +265,9 @@ def test_without_a_thread_there_is_no_stream(world: World, bench: Bench) -> None
 
     bench.streams.begin = refuse
     follows = [bench.follow(f"node {number}") for number in range(20)]
-    assert not any(follow.heard for follow in follows)
+    assert not any(follow.update for follow in follows)
     bench.streams.begin = lambda run: Task(world, run).begin()
-    assert bench.follow("another").heard is None, "the first in line come first"
+    assert bench.follow("another").update is None, "the first in line come first"
     assert bench.streams.open == 8
     bench.end()
 
@@ -275,8 +275,8 @@ def test_without_a_thread_there_is_no_stream(world: World, bench: Bench) -> None
 def test_without_leave_or_a_store_that_tells_there_is_none(world: World, bench: Bench) -> None:
     """With `FIRECRON_WATCH=0`, and with a store that has no watch, nothing is followed."""
     bench.streams.begin = None
-    assert not bench.streams.can_tell
-    assert bench.follow().heard is None
+    assert not bench.streams.can_watch
+    assert bench.follow().update is None
     assert bench.opened == 0
 
 
@@ -285,10 +285,10 @@ def test_a_close_ends_all_streams_at_once(world: World, bench: Bench) -> None:
     follows = [bench.follow(f"node {number}") for number in range(3)]
     bench.streams.close()
     assert (bench.streams.open, bench.wakes) == (0, 6)
-    assert not any(follow.heard for follow in follows)
+    assert not any(follow.update for follow in follows)
     world.advance(0)
     bench.streams.add(follows[0])
-    assert follows[0].heard is not None, "who follows again has a new stream"
+    assert follows[0].update is not None, "who follows again has a new stream"
     bench.end()
 
 
@@ -309,7 +309,7 @@ def test_a_forked_child_has_none_of_the_streams(world: World) -> None:
     own = Follow("node", lambda: None)
     database.streams.begin = parents.begin  # the test's tasks
     database.streams.add(own)
-    assert own.heard is not None
+    assert own.update is not None
     for streams in (parents, database.streams):
         streams.close()
     world.advance(0)

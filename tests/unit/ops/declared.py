@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from firecron.cron.schedule import Schedule
-from firecron.jobs.catalogue import Declared
+from firecron.jobs.catalogue import CatalogueEntry
 
-JOB = Declared(
+JOB = CatalogueEntry(
     name="digest",
     schedule=Schedule("0 9 * * *"),
     grace=60_000,
@@ -27,7 +27,7 @@ JOB = Declared(
 )
 
 
-def job(line: str = "0 9 * * *", zone: str = "UTC", /, **options: object) -> Declared:
+def job(line: str = "0 9 * * *", zone: str = "UTC", /, **options: object) -> CatalogueEntry:
     """The job, with another schedule or other options."""
     changed = replace(JOB, schedule=Schedule(line, zone))
     return replace(changed, **options)  # type: ignore[arg-type]  # the names are the fields' own

@@ -99,7 +99,7 @@ def test_a_new_group_of_instances_shows_that_the_catalogue_is_old() -> None:
 def test_what_is_read_for_the_page_is_there_for_the_report() -> None:
     """And the other way round, as long as it is young enough for who asks: the locks for three seconds."""
     bench = Bench()
-    bench.board.look()
+    bench.board.jobs()
     assert bench.store.taken() == ALL
     bench.report.get()
     assert bench.store.taken() == []
@@ -108,7 +108,7 @@ def test_what_is_read_for_the_page_is_there_for_the_report() -> None:
     assert bench.store.taken() == MOVING
     for seconds, reads in ((2.9, []), (0.1, []), (1, ["cron-locks"])):
         bench.timing.advance(seconds)
-        bench.board.look()
+        bench.board.jobs()
         assert bench.store.taken() == reads
 
 
@@ -117,7 +117,7 @@ def test_a_group_that_was_live_when_it_was_read_is_no_alarm() -> None:
     bench = Bench()
     bench.store.set("cron-jobs/digest/since", NOW)
     bench.store.set("cron-groups/0", {"seenAt": NOW, "service": "api", "heartbeat": 1})
-    bench.board.look()
+    bench.board.jobs()
     bench.timing.advance(9)
     bench.store.taken()
     assert bench.report.get().status == "ok"
@@ -132,7 +132,7 @@ def test_a_failure_is_shared_and_told_once() -> None:
     bench.store.is_away = True
     for _ in range(3):
         report = bench.report.get()
-        assert (report.status, report.verdicts, bench.report.judged()) == ("unknown", (), None)
+        assert (report.status, report.verdicts, bench.report.evaluate()) == ("unknown", (), None)
         assert bench.store.taken() == ["cron-groups"]
         assert bench.report.get() is report
         bench.timing.advance(10)
@@ -153,7 +153,7 @@ def test_what_is_late_is_told_with_its_age() -> None:
     bench.store.set("cron-jobs/fine", {**JOB.to_node(), "since": NOW})
     bench.store.set("cron-groups/0", {"seenAt": NOW + DAY, "service": "api"})
     bench.timing.advance(150)
-    assert [(one.job, one.verdict, one.slot, one.age) for one in bench.report.judged() or ()] == [
+    assert [(one.job, one.verdict, one.slot, one.age) for one in bench.report.evaluate() or ()] == [
         ("digest", "late", "2026-11-18T09:00:00Z", 30_000),
         ("fine", "ok", None, 0),
     ]

@@ -14,7 +14,7 @@ from firecron.ops.findings import Finding, Kind, of_error, ok, warning, worst
 from firecron.ops.views import LockView
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import Credential
-from firecron.scheduler.startup import judge
+from firecron.scheduler.startup import evaluate_guard
 from firecron.settings import load
 
 NOW = 1_794_992_400_000
@@ -119,7 +119,7 @@ def test_an_emulator_in_production_is_a_problem(variable: str) -> None:
 )
 def test_the_guard_and_what_cloud_run_needs(variables: dict[str, str], expected: list[tuple[str, str]]) -> None:
     """Jobs that don't tick on Cloud Run are a warning, and where they do tick there, it is said when they have CPU."""
-    found = list(findings.guard(load(), judge(None, environment=variables), variables))
+    found = list(findings.guard(load(), evaluate_guard(None, environment=variables), variables))
     assert [(finding.check, finding.level) for finding in found] == expected
     if expected[-1] == ("billing", "ok"):
         needed = "--no-cpu-throttling" if "K_SERVICE" in variables else "the worker pool api has CPU all the time"

@@ -10,8 +10,8 @@ from tests.unit.ops.declared import JOB, job
 
 from firecron.base.instants import to_text
 from firecron.cron.schedule import Schedule
-from firecron.jobs.catalogue import Declared, Group, digest
-from firecron.ops.health import ALARMS, JobVerdict, judge
+from firecron.jobs.catalogue import CatalogueEntry, Group, digest
+from firecron.ops.health import ALARMS, JobVerdict, evaluate
 
 HOUR = 3_600_000
 # Nine o'clock of the test is the job's tick. This is the first instant at which it is late: grace, a minute, and one.
@@ -25,8 +25,10 @@ def group(jobs: str = "digest", seen_at: int = NOW, first_seen_at: int | None = 
     return Group("0" * 16, frozenset(jobs.split()), service, first_seen_at, seen_at)
 
 
-def verdict(declared: Declared, found: object, now: int = NOW, groups: tuple[Group, ...] | None = ANY) -> JobVerdict:
-    return judge(declared, found, groups, now, MARGIN)
+def verdict(
+    declared: CatalogueEntry, found: object, now: int = NOW, groups: tuple[Group, ...] | None = ANY
+) -> JobVerdict:
+    return evaluate(declared, found, groups, now, MARGIN)
 
 
 def yesterday(**fields: object) -> dict[str, object]:

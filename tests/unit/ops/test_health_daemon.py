@@ -14,8 +14,8 @@ from tests.unit.lock.records import MARGIN
 from tests.unit.ops.declared import job
 
 from firecron.base.instants import exact_milliseconds, to_text
-from firecron.jobs.catalogue import Declared
-from firecron.ops.health import ALERT_MARGIN, judge
+from firecron.jobs.catalogue import CatalogueEntry
+from firecron.ops.health import ALERT_MARGIN, evaluate
 
 MINUTE = 60_000
 # Ten zones, each with the night when its clocks go forward and the one when they go back.
@@ -88,9 +88,9 @@ class History:
         return [run for run in old_enough if all(run > instant for instant in nobody)]
 
 
-def check(declared: Declared, past: History, runs: list[int]) -> bool:
+def check(declared: CatalogueEntry, past: History, runs: list[int]) -> bool:
     """Compare the verdict with the daemon, and return whether the job is late."""
-    found = judge(declared, past.node, None, past.now, MARGIN)
+    found = evaluate(declared, past.node, None, past.now, MARGIN)
     late = past.late(runs)
     said = (declared.schedule, vars(past), found)
     assert (found.word == "late") == bool(late), said

@@ -52,7 +52,7 @@ def test_unlock_does_not_free_a_successor(rtdb: Rtdb, change: dict[str, object] 
     lease = held()
     locks = LockService()
     operator = Operator(locks.database)
-    seen = operator.look("job")
+    seen = operator.read("job")
     node = rtdb.get(PATH)
     assert isinstance(node, dict)
     successor = None if change is None else {**node, **change}
@@ -70,7 +70,7 @@ def test_unlock_frees_a_lock_that_is_renewed_meanwhile(rtdb: Rtdb, renewals: int
     lease = held()
     locks = LockService()
     operator = Operator(locks.database)
-    seen = operator.look("job")
+    seen = operator.read("job")
     before_each_swap(locks, *[lease.renew] * renewals)
     assert operator.unlock(seen) is True
     node = rtdb.get(PATH)
@@ -84,7 +84,7 @@ def test_unlock_keeps_what_was_set_meanwhile(rtdb: Rtdb) -> None:
     """A pause that was set between the look and the write stays."""
     held()
     operator = Operator(LockService().database)
-    seen = operator.look("job")
+    seen = operator.read("job")
     operator.pause("job")
     assert operator.unlock(seen) is True
     assert rtdb.get(f"{PATH}/paused") is True
@@ -97,7 +97,7 @@ def test_unlock_ends_with_its_deadline(rtdb: Rtdb) -> None:
     timing = FakeTiming()
     locks = LockService(timing=timing)
     operator = Operator(locks.database)
-    seen = operator.look("job")
+    seen = operator.read("job")
     instants = count(seen.now + 1)
     overtakers = [lambda: rtdb.set(f"{PATH}/expiresAt", next(instants))] * 10_000
     before_each_swap(locks, *overtakers)
@@ -111,7 +111,7 @@ def test_an_unlock_whose_reply_was_lost_is_found(rtdb: Rtdb) -> None:
     """An unlock that was applied without a reply succeeds, and one that was not is unavailable."""
     held()
     operator = Operator(LockService().database)
-    seen = operator.look("job")
+    seen = operator.read("job")
     rtdb.faults.drop_request(method="PUT", path=PATH)
     with pytest.raises(Unavailable):
         operator.unlock(seen)
@@ -123,14 +123,14 @@ def test_an_unlock_whose_reply_was_lost_is_found(rtdb: Rtdb) -> None:
 def test_a_look_at_all_locks_asks_for_instances_only_if_told(rtdb: Rtdb) -> None:
     """All locks are one request, and one more where their holders' instances are to be known, if there are locks."""
     operator = Operator(LockService().database)
-    assert operator.look_at_all(with_holders=True).views == ()
+    assert operator.read_all(with_holders=True).views == ()
     assert rtdb.count(method="GET", path="/cron-instances") == 0
-    assert operator.look("job").view.state == "absent"
+    assert operator.read("job").view.state == "absent"
     assert rtdb.count(method="GET", path="/cron-instances") == 0
     held()
-    operator.look_at_all()
+    operator.read_all()
     assert rtdb.count(method="GET", path="/cron-instances") == 0
-    operator.look_at_all(with_holders=True)
+    operator.read_all(with_holders=True)
     assert rtdb.count(method="GET", path="/cron-instances") == 1
     assert rtdb.count(method="GET", path="/cron-locks") == 3
 
@@ -138,7 +138,7 @@ def test_a_look_at_all_locks_asks_for_instances_only_if_told(rtdb: Rtdb) -> None
 def test_names_that_are_numbers_are_names(rtdb: Rtdb) -> None:
     """Locks whose names are small numbers, which the database shows as a list, are seen as what they are."""
     rtdb.set("/cron-locks", {"1": {"paused": True}, "3": {"paused": True}})
-    assert [view.name for view in Operator(LockService().database).look_at_all().views] == ["1", "3"]
+    assert [view.name for view in Operator(LockService().database).read_all().views] == ["1", "3"]
 
 
 @pytest.mark.parametrize(("node", "why"), [(None, "it has no node"), ({"expiresAt": "soon"}, "expiresAt")])
@@ -147,7 +147,7 @@ def test_what_is_no_lock_is_not_unlocked(rtdb: Rtdb, node: object, why: str) -> 
     rtdb.set(PATH, node)
     operator = Operator(LockService().database)
     with pytest.raises(Malformed, match=rf"job can't be unlocked: .*{why}"):
-        operator.unlock(operator.look("job"))
+        operator.unlock(operator.read("job"))
     assert rtdb.get(PATH) == node
 
 
@@ -158,7 +158,7 @@ def test_the_remedy_names_the_node_where_it_is(prefix: str) -> None:
     path = f"{prefix}{PATH}".lstrip("/")
     locks.store.swap(path, NULL_ETAG, {"expiresAt": "soon"}, locks.deadline(1))
     operator = Operator(locks.database)
-    for view in (operator.look("job").view, *operator.look_at_all().views):
+    for view in (operator.read("job").view, *operator.read_all().views):
         assert str(view.remedy).startswith(f"mend the node {path} in the Firebase console")
 
 
@@ -193,12 +193,12 @@ def operator(store: MemoryStore) -> Operator:
 def test_a_holder_that_has_fallen_silent_is_told(operator: Operator) -> None:
     """One lock, all locks and the unfinished run of one all say since when its holder's instance is silent."""
     told = f"its instance was last seen at {to_text(SILENT)}"
-    [of_all] = operator.look_at_all(with_holders=True).views
+    [of_all] = operator.read_all(with_holders=True).views
     [last] = operator.last_runs().jobs
     assert last.unfinished is not None
-    for problem in (operator.look("job").view.problem, of_all.problem, last.unfinished.problem):
+    for problem in (operator.read("job").view.problem, of_all.problem, last.unfinished.problem):
         assert str(problem).startswith(told)
-    [without] = operator.look_at_all().views
+    [without] = operator.read_all().views
     assert without.problem is None
 
 
@@ -220,7 +220,7 @@ def test_what_is_no_set_of_locks_is_refused_with_the_remedy(operator: Operator, 
     with pytest.raises(
         Malformed, match=r"cron-locks holds 'nonsense', but must hold one node for each name: delete it"
     ):
-        operator.look_at_all()
+        operator.read_all()
 
 
 def working() -> Lease:
@@ -234,7 +234,7 @@ def working() -> Lease:
 def test_the_acquisition_that_was_seen_is_cancelled(rtdb: Rtdb) -> None:
     """However often it has been renewed since, it is asked; a later acquisition is not."""
     lease, operator = working(), Operator(LockService().database)
-    seen = operator.look("job")
+    seen = operator.read("job")
     assert lease.renew()
     assert operator.cancel(seen, "why") is True
     assert rtdb.get(f"{PATH}/cancel") == lease.fence
@@ -250,7 +250,7 @@ def test_a_cancel_between_look_and_write_of_a_renewal_is_kept(rtdb: Rtdb) -> Non
     """A renewal that comes between the read and the write of a cancel loses nothing, and hears of it the next time."""
     lease, locks = working(), LockService()
     operator = Operator(locks.database)
-    seen = operator.look("job")
+    seen = operator.read("job")
     before_each_swap(locks, lease.renew)
     assert operator.cancel(seen) is True
     assert not lease.cancelled
@@ -261,7 +261,7 @@ def test_a_cancel_between_look_and_write_of_a_renewal_is_kept(rtdb: Rtdb) -> Non
 def test_what_can_not_be_cancelled_is_an_error(rtdb: Rtdb) -> None:
     """An operator that asks all the same is told why, and nothing is sent."""
     operator = Operator(LockService().database)
-    seen = operator.look("job")
+    seen = operator.read("job")
     with pytest.raises(FirecronError, match="job can't be cancelled: it is not held"):
         operator.cancel(seen)
     assert rtdb.count(method="PUT", path=PATH) == 0

@@ -39,11 +39,11 @@ class Fleet:
         instance = Instance(self.world, *jobs).live()
         instance.start()
         # A thread's work, as the world's own is.
-        instance.crons.engine.declaring.begin()
+        instance.crons.engine.publisher.begin()
         return instance
 
     def rows(self) -> dict[str, Row]:
-        rows = {row.job: row for row in self.status.look().rows}
+        rows = {row.job: row for row in self.status.jobs().rows}
         for row in rows.values():
             validate(row.to_json(), ROW)
         return rows
@@ -150,6 +150,6 @@ def test_plain_locks_and_leaders_are_no_jobs(fleet: Fleet) -> None:
     one = fleet.start(fleet.job())
     fleet.world.until(70)
     assert one.locks.acquire("import", 60)
-    seen = fleet.status.look()
+    seen = fleet.status.jobs()
     assert [row.job for row in seen.rows] == ["digest"]
     assert [view.name for view in seen.others] == ["import"]

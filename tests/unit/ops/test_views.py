@@ -97,7 +97,7 @@ def test_what_the_library_writes_is_understood() -> None:
     view = inspect_lock("job", PATH, taken.record.to_json(), NOW, MARGIN)
     assert (view.state, view.owner, view.slot, view.unfinished) == ("held", "api-1/0a", SLOT, SLOT)
     assert (view.since, view.until, view.attempt, view.fence) == (NOW, NOW + 60_000, 1, NOW)
-    later = renewed(taken.record.to_json(), "h", 90_000, at(), taken.term, MARGIN, None)
+    later = renewed(taken.record.to_json(), "h", 90_000, at(), taken.trust, MARGIN, None)
     assert isinstance(later, Take)
     assert inspect_lock("job", PATH, later.record.to_json(), NOW, MARGIN).until == NOW + 90_000
     after = released(taken.record.to_json(), "h", NOW + 5, outcome="succeeded", finished=SLOT)

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from firecron.errors import Malformed
-from firecron.lock.trail import KEPT
+from firecron.lock.audit_log import KEPT
 from firecron.locks import LockService
 from firecron.ops.operator import Operator
 from firecron.ops.views import claimed_user, inspect_acts

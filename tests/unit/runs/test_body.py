@@ -18,7 +18,7 @@ from tests.unit.threads import PATIENCE
 
 from firecron import Cancelled, LeaseLost, Run, Stopping, current_run
 from firecron.base.tracing import Trace, current_trace, traced
-from firecron.runs.body import Body, Ending
+from firecron.runs.body import Body, CallResult
 
 
 @pytest.fixture(params=["own loop", "application's loop"])
@@ -40,7 +40,7 @@ def test_a_sync_function_is_called_on_this_thread() -> None:
         seen.extend([threading.current_thread(), current_run()])
         left.set("by the job")
 
-    assert body_of(job_of(work), run, None).call() == Ending("succeeded")
+    assert body_of(job_of(work), run, None).call() == CallResult("succeeded")
     assert seen == [threading.current_thread(), run]
     assert current_run() is None
     assert left.get() == "nothing"
@@ -55,7 +55,7 @@ def test_an_async_function_runs_on_the_applications_loop(loop: asyncio.AbstractE
         await asyncio.sleep(0)
         seen.extend([asyncio.get_running_loop(), current_run()])
 
-    assert body_of(job_of(work), run, loop).call() == Ending("succeeded")
+    assert body_of(job_of(work), run, loop).call() == CallResult("succeeded")
     assert seen[1] is run
     assert (seen[0] is loop) is (loop is not None)
 
@@ -89,7 +89,7 @@ def test_a_loop_that_does_not_run_is_not_used() -> None:
         assert threading.current_thread() is caller
 
     caller = threading.current_thread()
-    assert body_of(job_of(work), make_run(), ended).call() == Ending("succeeded")
+    assert body_of(job_of(work), make_run(), ended).call() == CallResult("succeeded")
 
 
 def test_a_coroutine_that_a_sync_function_hands_out_is_awaited(loop: asyncio.AbstractEventLoop | None) -> None:
@@ -106,7 +106,7 @@ def test_a_coroutine_that_a_sync_function_hands_out_is_awaited(loop: asyncio.Abs
         return work()
 
     run = make_run()
-    assert body_of(job_of(hand_out), run, loop).call() == Ending("succeeded")
+    assert body_of(job_of(hand_out), run, loop).call() == CallResult("succeeded")
     assert done == [run, threading.current_thread()]
 
 
@@ -116,10 +116,10 @@ def test_from_inside_of_a_loop_it_works_as_well() -> None:
     async def work() -> None:
         await asyncio.sleep(0)
 
-    async def main() -> Ending:
+    async def main() -> CallResult:
         return body_of(job_of(work), make_run(), asyncio.get_running_loop()).call()
 
-    assert asyncio.run(main()) == Ending("succeeded")
+    assert asyncio.run(main()) == CallResult("succeeded")
 
 
 def raising_async(error: BaseException) -> Callable[[], Coroutine[object, object, None]]:
@@ -160,9 +160,9 @@ def test_an_end_is_understood(
     for flag, is_set in ((run.lost, lost), (run.stopping, stopping)):
         if is_set:
             flag.set()
-    ending = body_of(job_of(make(error)), run, loop).call()
-    assert ending.outcome == outcome
-    assert type(ending.error) is type(error)
+    call_result = body_of(job_of(make(error)), run, loop).call()
+    assert call_result.outcome == outcome
+    assert type(call_result.error) is type(error)
     if loop is not None:
         assert loop.is_running(), "a job's SystemExit has ended the application"
 
@@ -195,21 +195,21 @@ def test_the_end_of_a_cancelled_run_is_understood(
     for flag, is_set in ((run.cancelled, cancelled), (run.lost, lost), (run.stopping, stopping)):
         if is_set:
             flag.set()
-    ending = body_of(job_of(make(error)), run, None).call()
-    assert (ending.outcome, type(ending.error)) == (outcome, type(error))
+    call_result = body_of(job_of(make(error)), run, None).call()
+    assert (call_result.outcome, type(call_result.error)) == (outcome, type(error))
 
 
-def test_what_surroundings_swallow_is_a_failure_all_the_same() -> None:
-    """A job whose surroundings suppress what it raised has failed, and nothing is noted of how they were left."""
+def test_what_contexts_swallow_is_a_failure_all_the_same() -> None:
+    """A job whose contexts suppress what it raised has failed, and nothing is noted of how they were left."""
     error = ValueError("no")
     job = replace(job_of(raising(error)), around=lambda: (lambda run: suppress(ValueError),))
-    assert body_of(job, make_run(), None).call() == Ending("failed", error)
+    assert body_of(job, make_run(), None).call() == CallResult("failed", error)
     assert not hasattr(error, "__notes__")
 
 
-def called(body: Body[Run], then: Callable[[], object] = lambda: None) -> tuple[threading.Thread, list[Ending]]:
+def called(body: Body[Run], then: Callable[[], object] = lambda: None) -> tuple[threading.Thread, list[CallResult]]:
     """The body, called on another thread, and what comes then."""
-    endings: list[Ending] = []
+    endings: list[CallResult] = []
 
     def call() -> None:
         endings.append(body.call())
@@ -252,7 +252,7 @@ def test_a_cancelled_body_ends_when_it_has_ended(loop: asyncio.AbstractEventLoop
     go_on[0]()
     thread.join(PATIENCE)
     assert was_cleaned == [True]
-    assert [ending.outcome for ending in endings] == ["interrupted"]
+    assert [call_result.outcome for call_result in endings] == ["interrupted"]
 
 
 def test_a_body_that_is_cancelled_before_it_begins_does_not_run(loop: asyncio.AbstractEventLoop | None) -> None:
@@ -286,7 +286,7 @@ def test_a_body_that_ignores_its_cancellation_goes_on(loop: asyncio.AbstractEven
     assert begun.wait(PATIENCE)
     body.cancel()
     thread.join(PATIENCE)
-    assert endings == [Ending("succeeded")]
+    assert endings == [CallResult("succeeded")]
     body.cancel()  # too late, and without effect
 
 
@@ -297,7 +297,7 @@ def test_a_sync_body_is_not_cancelled() -> None:
         body.cancel()
 
     body = body_of(job_of(work), make_run(), None)
-    assert body.call() == Ending("succeeded")
+    assert body.call() == CallResult("succeeded")
 
 
 def test_a_body_beside_a_running_loop_has_its_callers_context() -> None:
@@ -307,9 +307,9 @@ def test_a_body_beside_a_running_loop_has_its_callers_context() -> None:
     async def work() -> None:
         traces.append(current_trace.get())
 
-    async def main() -> Ending:
+    async def main() -> CallResult:
         return body_of(job_of(work), make_run(), None).call()
 
     with traced(Trace("1" * 32)):
-        assert asyncio.run(main()) == Ending("succeeded")
+        assert asyncio.run(main()) == CallResult("succeeded")
     assert traces == [Trace("1" * 32)]

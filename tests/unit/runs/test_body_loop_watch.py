@@ -32,7 +32,7 @@ class Bench:
 
     def look(self, mono: int, task: asyncio.Task[None] | None = TASK) -> None:
         self.until(mono)
-        self.watch.look(task)
+        self.watch.probe(task)
 
 
 @pytest.fixture

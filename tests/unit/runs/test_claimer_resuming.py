@@ -15,7 +15,7 @@ from tests.simulation.world import NAME, slot
 from firecron import ConfigurationError, Denied, Run, Unavailable
 from firecron.base.instants import to_datetime
 from firecron.ops.operator import Operator
-from firecron.runs.policy import Resumed, check_key, judge
+from firecron.runs.policy import Resumed, check_key, evaluate_resume
 
 TICK = to_datetime(slot())
 MANUAL = f"{slot()}-manual-a1b2c3"
@@ -42,7 +42,7 @@ def test_the_history_says_whether_a_tick_may_be_resumed(
     entry: object, unfinished: str | None, attempt: int, found: int | str
 ) -> None:
     """One that has succeeded may not, nor one of which nothing is known; else it is the attempt after the last."""
-    answer = judge(slot(), entry, unfinished, attempt)
+    answer = evaluate_resume(slot(), entry, unfinished, attempt)
     if isinstance(found, int):
         assert answer == Resumed(slot(), found)
     else:
@@ -55,7 +55,7 @@ def test_the_history_says_whether_a_tick_may_be_resumed(
 )
 def test_what_the_history_does_not_know_has_a_remedy(key: str, remedy: str) -> None:
     """A tick can be claimed. A run by hand may have died, and then it is begun anew."""
-    answer = judge(key, None, None, 1)
+    answer = evaluate_resume(key, None, None, 1)
     assert isinstance(answer, str)
     assert (remedy in answer, "--slot" in answer) == (True, key != MANUAL)
 
@@ -145,7 +145,7 @@ def test_a_resumed_run_that_is_cancelled_leaves_another_tick_to_its_rerun(listen
 
     def body(run: Run) -> None:
         operator = Operator(other.locks.database)
-        assert operator.cancel(operator.look(NAME))
+        assert operator.cancel(operator.read(NAME))
         fleet.world.advance(15)
         if listens:
             run.check()
@@ -173,7 +173,7 @@ def test_a_resumed_run_that_is_cancelled_and_interrupted_takes_its_cancel_with_i
 
     def body(run: Run) -> None:
         operator = Operator(third.locks.database)
-        assert operator.cancel(operator.look(NAME))
+        assert operator.cancel(operator.read(NAME))
         run.stopping.set()
         run.check()
 
@@ -295,7 +295,7 @@ def cancelled_and_dead(fleet: Fleet) -> Instance:
     dying, other = fleet.instance(), fleet.instance()
     dying.hold(slot())
     operator = Operator(other.locks.database)
-    assert operator.cancel(operator.look(NAME))
+    assert operator.cancel(operator.read(NAME))
     dying.crash()
     fleet.world.until(40)
     return other

@@ -176,7 +176,7 @@ def test_a_stop_waits_for_the_books_up_to_its_end(go_on: threading.Event, monkey
 def test_the_books_are_told(entry: Entry, level: int, said: str) -> None:
     """Each entry is told as one tick or as how many; what overlap skipped, or a person ended, is no WARNING."""
     bench = Bench(lambda: None)
-    bench.crons.engine.bookkeeper.tell(bench.crons.registry.get(NAME), entry)
+    bench.crons.engine.bookkeeper.emit_entry(bench.crons.registry.get(NAME), entry)
     (event,) = bench.heard
     assert (event.level, event.message) == (level, f'"{NAME}" {said.format(slot())}')
 

@@ -456,7 +456,7 @@ def test_a_minimum_hold_is_over_by_the_time_as_it_is_known_then() -> None:
         {"acquiredAt": before, "expiresAt": before, "releasedAt": before, "holder": "theirs", "slot": slot(-30)}
     )
     now, sent = START + 1_990, fleet.world.mono() + 2_000
-    fleet.world.at(2, lambda: one.locks.clock.note(now, sent, sent))
+    fleet.world.at(2, lambda: one.locks.clock.observe(now, sent, sent))
     assert {result.outcome for result in one.turn(slot())} == {"succeeded"}
     assert fleet.slots() == [slot(-20), slot(-10), slot()]
     assert one.locks.clock.peek() is not None

@@ -9,7 +9,7 @@ from tests.unit.runs.test_runner import NOW, failing
 
 from firecron import Run, Stopping
 from firecron.base.events import Event
-from firecron.base.threads import Outstanding
+from firecron.base.threads import OpenWork
 from firecron.runs.lanes import Lanes
 from firecron.runs.runner import Runner
 
@@ -195,16 +195,16 @@ def test_a_place_is_free_although_its_freeing_was_interrupted(fleet: Fleet, monk
 def test_a_stop_waits_for_nothing_whose_end_was_interrupted(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """If Ctrl-C comes just as a run by hand is noted as ended, no later stop waits for it."""
     one = fleet.instance()
-    remove = Outstanding.remove
+    remove = OpenWork.remove
 
     def interrupted(*arguments: object) -> None:
-        monkeypatch.setattr(Outstanding, "remove", remove)
+        monkeypatch.setattr(OpenWork, "remove", remove)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Outstanding, "remove", interrupted)
+    monkeypatch.setattr(OpenWork, "remove", interrupted)
     with pytest.raises(KeyboardInterrupt):
         one.crons.registry.trigger(NAME)
-    assert len(one.runner.outstanding) == 0
+    assert len(one.runner.open_work) == 0
 
 
 def test_a_run_is_over_although_its_end_was_interrupted(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:

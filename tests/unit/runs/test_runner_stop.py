@@ -167,7 +167,7 @@ def test_i07_a_stop_in_a_hurry_releases_no_lock_under_a_body(go_on: threading.Ev
     turn = bench.turn()
     bench.wait_for("run.started")
     bench.crons.engine.hurry()
-    assert bench.runner.outstanding.latest == math.inf, "there is no stop yet"
+    assert bench.runner.open_work.latest == math.inf, "there is no stop yet"
     stop = bench.stop(8)
     bench.timing.rest(2)
     bench.crons.engine.hurry()
@@ -180,7 +180,7 @@ def test_i07_a_stop_in_a_hurry_releases_no_lock_under_a_body(go_on: threading.Ev
     go_on.set()
     assert ended(turn)
     bench.runner.open()
-    assert bench.runner.outstanding.latest == math.inf
+    assert bench.runner.open_work.latest == math.inf
 
 
 def test_a_body_that_goes_on_is_left_with_its_lock(go_on: threading.Event) -> None:
@@ -330,9 +330,9 @@ def test_a_forked_child_has_nothing_to_stop(go_on: threading.Event) -> None:
     runner.loop.close()
     runner.stopping.set()
     for lock in (
-        runner.outstanding.changed,
+        runner.open_work.changed,
         lock_of(runner),
-        bench.crons.engine.bookkeeper.outstanding.changed,
+        bench.crons.engine.bookkeeper.open_work.changed,
     ):
         assert ended(bench.begin(lock.acquire))
     begin_child()

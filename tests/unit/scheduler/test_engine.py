@@ -85,7 +85,7 @@ def test_the_first_tick_of_a_job_is_looked_back_on_if_others_had_the_job(
         stored = {"line": "* * * * *", "timezone": "UTC", "since": START - 1, "service": "digests", **entry}
         fleet.world.store.set(f"cron-jobs/{NAME}", stored)
     fleet.world.until(10)
-    one.crons.engine.declaring.begin()
+    one.crons.engine.publisher.begin()
     one.start()
     fleet.world.until(20)
     assert fleet.slots() == [slot()] * runs
@@ -101,10 +101,10 @@ def test_the_catalogue_is_read_once_whoever_comes_first(comes_first: bool) -> No
     fleet.world.store.set(f"cron-jobs/{NAME}", {"line": "* * * * *", "timezone": "UTC", "since": START - 1})
     fleet.world.until(10)
     if comes_first:
-        one.crons.engine.declaring.begin()
+        one.crons.engine.publisher.begin()
     one.start()
     fleet.world.until(20)
-    one.crons.engine.declaring.begin()
+    one.crons.engine.publisher.begin()
     fleet.world.until(30)
     assert fleet.slots() == [slot()]
     assert one.network.requests("cron-jobs").count("read") == (2 if comes_first else 1)
@@ -119,7 +119,7 @@ def test_a_catalogue_that_does_not_answer_says_nothing_of_a_first_tick() -> None
     fleet.world.store.set(f"cron-jobs/{NAME}", {"line": "* * * * *", "timezone": "UTC", "since": START - 1})
     fleet.world.until(10)
     one.network.next("read", before=failing(Unavailable("away")))
-    one.crons.engine.declaring.begin()
+    one.crons.engine.publisher.begin()
     one.start()
     fleet.world.until(65)
     assert fleet.slots() == [slot(60)]
@@ -134,12 +134,12 @@ def test_a_job_that_is_added_with_another_line_is_looked_up_again() -> None:
     one = fleet.instance()
     other = fleet.instance("*/2 * * * *")
     fleet.world.store.set(f"cron-jobs/{NAME}", {"line": "* * * * *", "timezone": "UTC", "since": START - 1})
-    one.crons.engine.declaring.begin()
+    one.crons.engine.publisher.begin()
     fleet.world.until(10)
     one.crons.registry.remove(NAME)
     one.crons.registry.add(other.job())
     told: list[int | None] = []
-    one.crons.engine.declaring.when_known(one.job(), told.append)
+    one.crons.engine.publisher.when_known(one.job(), told.append)
     fleet.world.until(20)
     assert told == [None]
 

@@ -34,7 +34,7 @@ class Many:
         self.names = [f"job-{index:04}" for index in range(number)]
         self.one = Instance(self.world, *map(job, self.names), recovery_interval=recovery_interval).live()
         # The looks for late jobs read the locks, too.
-        self.one.crons.engine.lateness.judge = None
+        self.one.crons.engine.lateness.evaluator = None
 
     def die(self, *names: str) -> None:
         for name in names:

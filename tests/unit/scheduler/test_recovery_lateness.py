@@ -10,7 +10,7 @@ from tests.simulation.world import START, World
 
 from firecron import FireCron, Run, distributed_cron
 from firecron.base.events import Event
-from firecron.scheduler.recovery import Judged, Lateness
+from firecron.scheduler.recovery import Evaluated, Lateness
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 
@@ -33,16 +33,16 @@ class Bench:
         self.place: float | None = 0
         self.age = 0.0
         self.looks = 0
-        self.says: list[Judged] | None = []
+        self.says: list[Evaluated] | None = []
         self.told: list[Event] = []
         crons.events.subscribe(self.told.append)
         self.lateness = Lateness(crons.locks.database, self.registry, self, self)
-        self.lateness.judge = self
+        self.lateness.evaluator = self
 
     def rank(self, what: str) -> float | None:
         return self.place
 
-    def judged(self) -> Sequence[Judged] | None:
+    def evaluate(self) -> Sequence[Evaluated] | None:
         self.looks += 1
         return self.says
 
@@ -55,7 +55,7 @@ class Bench:
     def look(self, **late: str | None) -> list[tuple[str, str, object]]:
         """What is told by the next look, when these jobs are late since these ticks."""
         self.says = [
-            Judged(job, "late" if slot else "ok", slot, self.age, f"because of {slot}") for job, slot in late.items()
+            Evaluated(job, "late" if slot else "ok", slot, self.age, f"because of {slot}") for job, slot in late.items()
         ]
         self.told.clear()
         self.lateness.look_if_due()
@@ -209,7 +209,7 @@ def test_after_a_stop_everything_begins_anew() -> None:
 def test_without_a_judge_nobody_looks() -> None:
     """As in an engine of its own, without the operators' room."""
     bench = Bench()
-    bench.lateness.judge = None
+    bench.lateness.evaluator = None
     assert bench.look(digest=SIX) == []
 
 

@@ -24,8 +24,8 @@ def nothing_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declarations, "REMEMBERED", {})
 
 
-def line_of(heard: Heard) -> Event:
-    (line,) = [event for event in heard if event.slug in LINES]
+def line_of(update: Heard) -> Event:
+    (line,) = [event for event in update if event.slug in LINES]
     return line
 
 
@@ -49,11 +49,11 @@ def test_a_start_says_one_line(
     monkeypatch.setattr("sys.argv", program.split())
     monkeypatch.setenv("K_REVISION", "api-v3")
     elsewhere = distributed_cron("elsewhere", "0 * * * *", role="worker")(lambda: None)
-    crons, heard = new_crons(job, elsewhere, enabled=enabled, prefix="ops/cron")
+    crons, update = new_crons(job, elsewhere, enabled=enabled, prefix="ops/cron")
     crons.start()
     crons.start()
     crons.stop()
-    line = line_of(heard)
+    line = line_of(update)
     assert (line.slug, line.name, line.level) == (slug, "firecron", logging.INFO)
     assert line.message.startswith(said)
     identity = crons.locks.identity
@@ -87,11 +87,11 @@ def test_the_line_names_the_database(
     crons = FireCron(disabled, enabled=enabled)
     # Nothing is asked of a database that isn't there, and no thread begins: the line comes before both.
     monkeypatch.setattr(crons, "_begin", lambda stops: None)
-    heard = Heard()
-    crons.events.subscribe(heard.append)
+    update = Heard()
+    crons.events.subscribe(update.append)
     with crons:
-        assert shown in line_of(heard).message
-        assert line_of(heard).message.endswith(", no prefix)")
+        assert shown in line_of(update).message
+        assert line_of(update).message.endswith(", no prefix)")
 
 
 def configure(monkeypatch: pytest.MonkeyPatch, *handlers: logging.Handler, level: int = logging.NOTSET) -> None:
@@ -113,10 +113,10 @@ def test_the_line_is_seen_where_nobody_configured_logging(
     if variable is not None:
         monkeypatch.setenv("RUNTIME_INSTANCE", variable)
     configure(monkeypatch)
-    crons, heard = new_crons(job, enabled=enabled)
+    crons, update = new_crons(job, enabled=enabled)
     crons.start()
     crons.stop()
-    assert capsys.readouterr().err.splitlines() == [line_of(heard).message]
+    assert capsys.readouterr().err.splitlines() == [line_of(update).message]
 
 
 class Kept(logging.Handler):
@@ -142,9 +142,9 @@ def test_the_last_resort_is_the_programs_own(monkeypatch: pytest.MonkeyPatch) ->
     [record] = [one for one in last.records if "tick in this process" in one.getMessage()]
     assert (record.name, record.levelno, record.module) == ("firecron", logging.INFO, "startup")
     monkeypatch.setattr(logging, "lastResort", None)
-    crons, heard = new_crons(job)
+    crons, update = new_crons(job)
     with crons:
-        assert line_of(heard).slug == "crons.started"
+        assert line_of(update).slug == "crons.started"
     assert len(last.records) == 1
 
 
@@ -187,25 +187,25 @@ class Empty:
 @pytest.mark.parametrize("enabled", [True, False])
 def test_a_provider_without_jobs_is_warned_of(enabled: bool) -> None:
     """At the start a WARNING names the providers that have no job, wherever it starts."""
-    crons, heard = new_crons(Empty(), job, logging, enabled=enabled)
+    crons, update = new_crons(Empty(), job, logging, enabled=enabled)
     with crons:
         pass
-    (event,) = [event for event in heard if event.slug == "crons.no_jobs"]
+    (event,) = [event for event in update if event.slug == "crons.no_jobs"]
     assert event.level == logging.WARNING
     assert f"was given an object of {__name__}.Empty, the module logging, but found no job in it" in event.message
 
 
 def test_no_job_at_all_is_warned_of() -> None:
     """A FireCron without any job says so when it starts; not one that has got its job before that."""
-    crons, heard = new_crons()
+    crons, update = new_crons()
     with crons:
         pass
-    assert "nothing will run" in heard.messages("crons.no_jobs")[0]
-    crons, heard = new_crons()
+    assert "nothing will run" in update.messages("crons.no_jobs")[0]
+    crons, update = new_crons()
     crons.registry.add(job)
     with crons:
         pass
-    assert not {"crons.no_jobs", "crons.unclaimed"} & {*heard.slugs()}
+    assert not {"crons.no_jobs", "crons.unclaimed"} & {*update.slugs()}
 
 
 def test_a_forgotten_job_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,28 +217,28 @@ def test_a_forgotten_job_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         @distributed_cron("forgotten", "0 2 * * *")
         def nightly(self) -> None: ...
 
-    crons, heard = new_crons(job)
+    crons, update = new_crons(job)
     with crons:
         pass
-    (message,) = heard.messages("crons.unclaimed")
+    (message,) = update.messages("crons.unclaimed")
     assert f"'forgotten' ({Forgotten.nightly.__module__}.{Forgotten.nightly.__qualname__})." in message
     others = [distributed_cron(f"other-{number}", "0 2 * * *")(lambda: None) for number in range(12)]
-    crons, heard = new_crons(job)
+    crons, update = new_crons(job)
     with crons:
         pass
-    (message,) = heard.messages("crons.unclaimed")
+    (message,) = update.messages("crons.unclaimed")
     assert "'other-8'" in message
     assert "and 3 more." in message
     for many, end in ((10, "no job in it"), (11, "and 1 more, but found")):
-        crons, heard = new_crons(*(Empty() for _ in range(many)))
+        crons, update = new_crons(*(Empty() for _ in range(many)))
         with crons:
-            assert end in heard.messages("crons.no_jobs")[0]
-            assert "and 0 more" not in heard.messages("crons.no_jobs")[0]
+            assert end in update.messages("crons.no_jobs")[0]
+            assert "and 0 more" not in update.messages("crons.no_jobs")[0]
     monkeypatch.setattr("sys.argv", ["flask", "shell"])
-    crons, heard = new_crons(Empty())
+    crons, update = new_crons(Empty())
     with crons:
         assert len(others) == 12
-    assert not {"crons.no_jobs", "crons.unclaimed"} & {*heard.slugs()}
+    assert not {"crons.no_jobs", "crons.unclaimed"} & {*update.slugs()}
 
 
 @pytest.mark.parametrize("program", ["flask routes", "manage.py check", "manage.py collectstatic"])
@@ -250,8 +250,8 @@ def test_other_commands_need_no_database(monkeypatch: pytest.MonkeyPatch, progra
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "site.settings")
     monkeypatch.setattr("sys.argv", program.split())
     crons = FireCron(job)
-    heard = Heard()
-    crons.events.subscribe(heard.append)
+    update = Heard()
+    crons.events.subscribe(update.append)
     with crons:
         pass
-    assert line_of(heard).slug == "crons.not_started"
+    assert line_of(update).slug == "crons.not_started"

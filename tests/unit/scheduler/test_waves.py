@@ -110,7 +110,7 @@ class Bench:
     def beat(self, more: int | None) -> None:
         """A beat that brings a number so much higher than the one before; None for no number."""
         self.number += more or 0
-        self.waves.note(self.waves.draw(), None if more is None else self.number, self.timing.mono())
+        self.waves.observe_beat(self.waves.own_group(), None if more is None else self.number, self.timing.mono())
 
     def know(self, size: int) -> None:
         """Two beats, at -30 and at 0 seconds of the bench's own time, which begins with 30."""
@@ -364,10 +364,10 @@ def test_another_set_of_jobs_is_another_group() -> None:
 def test_who_takes_no_ticket() -> None:
     """No ticket is taken without a free worker; where all are to ask, a ticket says nothing. The group is the same."""
     bench = Bench(make_job())
-    draw = bench.waves.draw()
-    assert draw.takes_ticket
+    own_group = bench.waves.own_group()
+    assert own_group.takes_ticket
     bench.room.is_full = True
-    assert bench.waves.draw() == replace(draw, takes_ticket=False)
+    assert bench.waves.own_group() == replace(own_group, takes_ticket=False)
     everybody = Bench(make_job(), contenders=0)
     for _ in range(3):
         everybody.beat(1)

@@ -24,7 +24,7 @@ def waiting(lock: Watched) -> Bench:
 
 def doubt(bench: Bench) -> None:
     """What the heartbeat does after a beat that failed."""
-    bench.waves.note(None, None, bench.timing.mono())
+    bench.waves.observe_beat(None, None, bench.timing.mono())
 
 
 def asked(bench: Bench) -> list[str]:
@@ -37,7 +37,7 @@ def test_two_that_judge_a_tick_ask_for_it_once() -> None:
     def check(bench: Bench) -> None:
         assert asked(bench) == [OPEN]
 
-    race(waiting, doubt, doubt, code_of(Waves, "_judge"), check)
+    race(waiting, doubt, doubt, code_of(Waves, "_evaluate"), check)
 
 
 def test_a_tick_that_comes_during_a_beat_is_left_to_nobody_never() -> None:
@@ -52,7 +52,7 @@ def test_a_tick_that_comes_during_a_beat_is_left_to_nobody_never() -> None:
         bench.waves.due(JOB, NEWER)
 
     race(waiting, come, doubt, code_of(Waves, "_left_open"), check)
-    race(waiting, doubt, come, code_of(Waves, "note"), check)
+    race(waiting, doubt, come, code_of(Waves, "observe_beat"), check)
 
 
 def test_a_stop_while_a_tick_is_judged_breaks_nothing() -> None:
@@ -63,5 +63,5 @@ def test_a_stop_while_a_tick_is_judged_breaks_nothing() -> None:
         doubt(bench)
         assert len(bench.asked) <= 1
 
-    race(waiting, doubt, lambda bench: bench.waves.forget(), code_of(Waves, "_judge"), check)
+    race(waiting, doubt, lambda bench: bench.waves.forget(), code_of(Waves, "_evaluate"), check)
     race(waiting, lambda bench: bench.waves.forget(), doubt, code_of(Waves, "forget"), check)

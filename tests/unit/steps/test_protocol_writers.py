@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from firecron.errors import Malformed
-from firecron.steps.protocol import StepRecord, judge_intent, judge_result, read_step
+from firecron.steps.protocol import StepRecord, evaluate_intent, evaluate_result, read_step
 
 INTENT = StepRecord(20, 1_000, 2, "00bf4b9c3f2a")
 DONE = StepRecord(20, 1_000, 2, "00bf4b9c3f2a", 1_500, "null")
@@ -66,7 +66,7 @@ def test_fields_for_people_may_be_anything() -> None:
 )
 def test_a_result_replaces_what_earlier_claims_have_written(found: StepRecord | None, verdict: str) -> None:
     """A lower fence is replaced, one's own result stays, and a successor's is never touched."""
-    assert judge_result(found, DONE) == verdict
+    assert evaluate_result(found, DONE) == verdict
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ def test_a_result_replaces_what_earlier_claims_have_written(found: StepRecord | 
 )
 def test_an_intent_gives_way_to_whatever_was_called(found: StepRecord | None, verdict: str) -> None:
     """Nothing that an earlier claim has called is called again: its result is used, its intent is in doubt."""
-    assert judge_intent(found, INTENT, None) == verdict
+    assert evaluate_intent(found, INTENT, None) == verdict
 
 
 def test_an_intent_that_is_allowed_is_replaced() -> None:
     """Only that one: another intent in its place is in doubt as well."""
     allowed = of(19, done=False)
-    assert judge_intent(allowed, INTENT, allowed) == "write"
-    assert judge_intent(of(18, done=False), INTENT, allowed) == "in_doubt"
-    assert judge_intent(of(19, done=True), INTENT, allowed) == "found"
+    assert evaluate_intent(allowed, INTENT, allowed) == "write"
+    assert evaluate_intent(of(18, done=False), INTENT, allowed) == "in_doubt"
+    assert evaluate_intent(of(19, done=True), INTENT, allowed) == "found"

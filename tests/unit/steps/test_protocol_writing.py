@@ -6,7 +6,7 @@ import pytest
 from tests.unit.lock.dialogues import ABSENT, DONE, DOWN, NO, converse, swaps
 
 from firecron.errors import Denied, Malformed, Unavailable
-from firecron.lock.protocol import Pause, Read, Swap
+from firecron.lock.protocol import BackOff, Read, Swap
 from firecron.lock.record import Lost
 from firecron.steps.protocol import Settled, StepRecord, intending, recording
 from firecron.store import Snapshot
@@ -65,7 +65,7 @@ def test_a_successors_record_is_never_touched() -> None:
 def test_a_lost_reply_is_read_back() -> None:
     """What the write has brought is found by its fence, and not written again."""
     first = StepRecord(20, 1_000, 2, "me", 1_400, "1")
-    settled, steps = converse(recording(OWN, ABSENT, trusted), (Swap, DOWN), (Pause, None), (Read, there(first)))
+    settled, steps = converse(recording(OWN, ABSENT, trusted), (Swap, DOWN), (BackOff, None), (Read, there(first)))
     assert settled == Settled("found", first, there(first))
     assert len(swaps(steps)) == 1
 
@@ -75,15 +75,15 @@ def test_a_lost_request_is_sent_again() -> None:
     settled, steps = converse(
         recording(OWN, ABSENT, trusted),
         (Swap, DOWN),
-        (Pause, None),
+        (BackOff, None),
         (Read, DOWN),
-        (Pause, None),
+        (BackOff, None),
         (Read, ABSENT),
         (Swap, DONE),
     )
     assert isinstance(settled, Settled)
     assert settled.verdict == "written"
-    assert [step.tries for step in steps if isinstance(step, Pause)] == [1, 1]
+    assert [step.tries for step in steps if isinstance(step, BackOff)] == [1, 1]
 
 
 def test_nothing_is_sent_without_a_trusted_lease() -> None:
@@ -93,7 +93,9 @@ def test_nothing_is_sent_without_a_trusted_lease() -> None:
         assert isinstance(answer, Lost)
         assert steps == []
     trusts = iter([True, False])
-    answer, steps = converse(recording(OWN, ABSENT, lambda: next(trusts)), (Swap, DOWN), (Pause, None), (Read, ABSENT))
+    answer, steps = converse(
+        recording(OWN, ABSENT, lambda: next(trusts)), (Swap, DOWN), (BackOff, None), (Read, ABSENT)
+    )
     assert isinstance(answer, Lost)
     assert len(swaps(steps)) == 1
     settled, _ = converse(recording(OWN, there(OWN), lost))
@@ -129,7 +131,7 @@ def test_a_node_that_changes_all_the_time_is_tried_with_pauses() -> None:
             recording(OWN, ABSENT, trusted),
             (Swap, there(of(18), "a")),
             (Swap, there(of(19), "b")),
-            (Pause, DOWN),
+            (BackOff, DOWN),
         )
 
 
@@ -145,7 +147,7 @@ def test_an_intent_is_written_before_the_call() -> None:
     settled, steps = converse(intending(INTENT, ABSENT, trusted), (Swap, DONE))
     assert settled == Settled("written", INTENT, Snapshot("new", INTENT.to_node()))
     assert swaps(steps)[0].node == {"fence": 20, "startedAt": 1_000, "attempt": 2, "instance": "me"}
-    settled, steps = converse(intending(INTENT, ABSENT, trusted), (Swap, DOWN), (Pause, None), (Read, there(INTENT)))
+    settled, steps = converse(intending(INTENT, ABSENT, trusted), (Swap, DOWN), (BackOff, None), (Read, there(INTENT)))
     assert settled == Settled("written", INTENT, there(INTENT))
     assert len(swaps(steps)) == 1
 

@@ -15,8 +15,8 @@ from firecron.base.events import Event
 from firecron.base.instants import DAY
 from firecron.base.texts import plain
 from firecron.cli.options import Every, HeldExitCode, Starting, given_schedule
-from firecron.cli.output import Exit, Failure, answering, code_of_refusal, tell_events
-from firecron.cli.process import Command, Signals, under_lock, under_tick
+from firecron.cli.output import Exit, Failure, answering, code_of_refusal, print_events
+from firecron.cli.process import CommandLine, Signals, under_lock, under_tick
 from firecron.cron.schedule import DEFAULT_ZONE, Schedule, shortest_interval
 from firecron.errors import Cancelled, CommandFailed, LeaseLost, NotStarted, Stopping
 from firecron.jobs.decorator import declared, distributed_cron
@@ -87,7 +87,7 @@ def execute(
             raise Failure(f"{only}: give --cron or --every as well", Exit.USAGE)
         schedule = given_schedule(cron, timezone, every, starting) if ticks else None
         settings = load()
-        run = Command(command, signals, settings.margin / 2)
+        run = CommandLine(command, signals, settings.margin / 2)
         reruns: list[int] = []
         code: int = Exit.FINE
 
@@ -99,12 +99,12 @@ def execute(
             run.check()
             if schedule is None:
                 database = Database(settings=settings)
-                tell_events(database.events, output, _SAID_OTHERWISE)
+                print_events(database.events, output, _SAID_OTHERWISE)
                 refusal = under_lock(database, lock, ttl, run, wait=wait, hold_at_least=hold_at_least)
             else:
                 crons = FireCron(enabled=False)
                 crons.registry.add(_job(run, lock, schedule, ttl, hold_at_least, on_abandoned, grace))
-                tell_events(crons.events, output, _SAID_OTHERWISE)
+                print_events(crons.events, output, _SAID_OTHERWISE)
                 crons.events.subscribe(note)
                 refusal = _under_tick(crons, lock, run, grace, wait)
         except NotStarted as error:
@@ -119,12 +119,12 @@ def execute(
         raise SystemExit(reruns[0] if reruns else code)
 
 
-def _code_of_end(command: Command, *, is_stopped: bool) -> int:
+def _code_of_end(command: CommandLine, *, is_stopped: bool) -> int:
     return command.code or (128 + (command.signals.received or 0) if is_stopped else Exit.FAILED)
 
 
 def _job(
-    command: Command,
+    command: CommandLine,
     name: str,
     schedule: Schedule,
     ttl: float,
@@ -158,13 +158,13 @@ def _job(
     return make_job(options, run_command, f"firecron exec {command.program}")
 
 
-def _under_tick(crons: FireCron, name: str, command: Command, grace: float | None, wait: float) -> Refusal | None:
+def _under_tick(crons: FireCron, name: str, command: CommandLine, grace: float | None, wait: float) -> Refusal | None:
     """Run the command for its tick. Return the refusal, if any. Raises the error of a run that didn't succeed."""
     crons.check_jobs()
     try:
         answer = under_tick(crons, name, command, grace=grace, wait=wait)
     finally:
-        crons.engine.declaring.wait(crons.settings.request_timeout)
+        crons.engine.publisher.wait(crons.settings.request_timeout)
         crons.stop()  # waits until the history has the earlier ticks that did not run
     if isinstance(answer, Refusal):
         return answer

@@ -34,12 +34,12 @@ from firecron.cli.options import (
     no_such,
     parse_until,
 )
-from firecron.cli.output import Exit, Failure, Output, answering, tell_events
+from firecron.cli.output import Exit, Failure, Output, answering, print_events
 from firecron.cli.watching import Changes, give
 from firecron.cron.schedule import schedule_fields
-from firecron.jobs.catalogue import Declared
+from firecron.jobs.catalogue import CatalogueEntry
+from firecron.lock.audit_log import Act
 from firecron.lock.database import Database
-from firecron.lock.trail import Act
 from firecron.ops.operator import Catalogue, Operator, Seen, SeenAll, SeenEntry
 from firecron.ops.views import LockView
 from firecron.store import check_name
@@ -77,10 +77,10 @@ class LocksView:
             f"There is no lock in {database_of(operator.settings)}: no lock is held, and no released lock has a record."
         )
 
-    def look(self) -> SeenAll:
+    def read(self) -> SeenAll:
         if self._name is None:
-            return self._operator.look_at_all(with_holders=True)
-        seen = self._operator.look(self._name)
+            return self._operator.read_all(with_holders=True)
+        seen = self._operator.read(self._name)
         return SeenAll((seen.view,), seen.now)
 
     def show(self, seen: SeenAll) -> Text:
@@ -203,14 +203,14 @@ def unlock(name: Name, why: Why = None, yes: Yes = False, as_json: Json = False)
 
 def _look(output: Output, name: str, why: str | None) -> tuple[Operator, Seen]:
     operator = Operator(_open(output, why))
-    return operator, operator.look(name)
+    return operator, operator.read(name)
 
 
 def _open(output: Output, why: str | None) -> Database:
     """Return the locks of the database. Raise Failure for a reason that is too long."""
     check_why(why)
     database = Database()
-    tell_events(database.events, output, frozenset())
+    print_events(database.events, output, frozenset())
     return database
 
 
@@ -246,7 +246,7 @@ def _until(text: str, now: int) -> datetime:
 
 
 def _answer(output: Output, operator: Operator, name: str, said: str, *, changed: bool) -> None:
-    seen = operator.look(name)
+    seen = operator.read(name)
     text = Text("\n").join([Text(f"{name}: {said}"), *lock_lines(seen.view, seen.now)])
     output.give({"changed": changed, "lock": seen.view.to_json()}, text)
 
@@ -264,7 +264,7 @@ def acts(name: OnlyName = None, as_json: Json = False) -> None:
         database = Database()
         operator = Operator(database)
         found = operator.acts(None if name is None else check_name(name))
-        if name is not None and not found and operator.look(name).view.state == "absent":
+        if name is not None and not found and operator.read(name).view.state == "absent":
             check_known(operator, name)
         output.give({"acts": [act.to_json() for act in found]}, _acts_shown(found, name, database))
 
@@ -299,7 +299,7 @@ def forget(names: Names, force: Force = False, why: Why = None, as_json: Json = 
     with answering(as_json=as_json) as output:
         database = _open(output, why)
         catalogue, operator = Catalogue(database), Operator(database)
-        found = catalogue.look(_keys(catalogue.names(), names, database_of(database.settings)))
+        found = catalogue.read(_keys(catalogue.names(), names, database_of(database.settings)))
         for seen in found:
             _check_dead(seen, force=force)
         forgotten: list[SeenEntry] = []
@@ -357,7 +357,7 @@ def _forgotten_shown(seen: SeenEntry) -> Text:
     return Text(f"{plain(seen.name)}: forgotten\n  {what}\n  its lock and its history stay")
 
 
-def _in_words(job: Declared) -> str:
+def _in_words(job: CatalogueEntry) -> str:
     by = " / ".join(plain(part) for part in (job.service, job.revision) if part) or "nobody with its role"
     at = "" if job.declared_at is None else f" at {to_text(job.declared_at)}"
     where = f" ({plain(job.where)})" if job.where else ""

@@ -23,9 +23,9 @@ from firecron.cli.process import Signals, ending_at_second
 from firecron.errors import ConfigurationError
 from firecron.lock.database import Database
 from firecron.ops.views import claimed_user
-from firecron.page.access import Gate, OwnGate, choose_gate
-from firecron.page.desk import make_page
+from firecron.page.access import Authenticator, OwnAuthenticator, choose_authenticator
 from firecron.page.messages import LOOPBACK, Access
+from firecron.page.site import make_page
 from firecron.settings import PAGE_PASSWORD
 from firecron.web import AsgiApp
 
@@ -86,28 +86,28 @@ def page(
             database = Database() if crons is None else crons.database
             if not logging.getLogger("firecron").hasHandlers():
                 firecron.logging.setup()
-            gate: Gate = OwnGate(lambda visitor: Access(claimed_user(), can_act=True))
+            authenticator: Authenticator = OwnAuthenticator(lambda visitor: Access(claimed_user(), can_act=True))
             if password is not None:
-                gate = _basic(user, password, database)
+                authenticator = _basic(user, password, database)
             elif iap_audience is not None:
-                gate = choose_gate(database.events, iap_audience=iap_audience)
-            desk, live = make_page(
-                gate,
+                authenticator = choose_authenticator(database.events, iap_audience=iap_audience)
+            page_site, live = make_page(
+                authenticator,
                 database,
                 None if crons is None else crons.registry,
                 read_only=read_only,
                 is_local=not is_closed,
             )
-            asgi = AsgiApp(desk, database.settings.workers, streams=live)
+            asgi = AsgiApp(page_site, database.settings.workers, streams=live)
             with _listening(host, port) as listening:
                 shown = f"http://{_in_url(host)}:{listening.getsockname()[1]}/"
                 output.say(f"{shown} shows the jobs of {database_of(database.settings)}; press Ctrl-C to end")
                 _serve(asgi, listening, signals, crons)
 
 
-def _basic(user: str, password: str, database: Database) -> Gate:
+def _basic(user: str, password: str, database: Database) -> Authenticator:
     try:
-        return choose_gate(database.events, basic=(user, password))
+        return choose_authenticator(database.events, basic=(user, password))
     except ConfigurationError as error:
         raise Failure(f"{error}: give them by --user and {PAGE_PASSWORD}", Exit.USAGE) from None
 
@@ -127,7 +127,7 @@ def _serve(page: AsgiApp, listening: socket.socket, signals: Signals, crons: Fir
 
     thread = threading.Thread(target=run, name="firecron-page", daemon=True)
     thread.start()
-    signals.pause()
+    signals.wait()
     page.end()
     if crons is not None:
         crons.stop()  # the server waits for the runs that visitors have begun

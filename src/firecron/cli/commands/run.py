@@ -34,7 +34,7 @@ from firecron.base.instants import to_datetime, to_text
 from firecron.base.texts import described, plain, redacted
 from firecron.cli.lines import took
 from firecron.cli.options import AppPath, HeldExitCode, Json, Name, Why, check_why, load
-from firecron.cli.output import Exit, Failure, Logged, Output, answering, code_of_refusal, tell_events
+from firecron.cli.output import Exit, Failure, Logged, Output, answering, code_of_refusal, print_events
 from firecron.cli.process import Signals, ending_at_second
 from firecron.cron.schedule import is_tick, newest_tick
 from firecron.errors import Stopping
@@ -92,7 +92,7 @@ def run(
         if crons.engine.leaders.has(name):
             raise Failure(f"{name} is a leader, which is elected and not run: start the application", Exit.USAGE)
         job = crons.registry.get(name)
-        logged = tell_events(crons.events, output, _SAID_OTHERWISE)
+        logged = print_events(crons.events, output, _SAID_OTHERWISE)
         crons.check_jobs()
         if slot is not None and resume is not None:
             raise Failure("--slot claims a tick, and --resume runs one again: leave one of them out", Exit.USAGE)
@@ -178,7 +178,7 @@ def _perform(
 
         thread = threading.Thread(target=work, name="firecron-run", daemon=True)
         thread.start()
-        signals.pause()
+        signals.wait()
         if signals.received is not None:
             grace = crons.settings.shutdown_grace
             output.say(f"firecron: {job.name} was asked to stop, and has {grace:g} s; press Ctrl-C to end at once")
@@ -256,5 +256,5 @@ def work(app: AppPath) -> None:
             firecron.logging.setup()
         if signals.received is None:
             crons.start()
-        signals.pause()
+        signals.wait()
         crons.stop()

@@ -94,8 +94,8 @@ class RunsView:
         self._with_steps = with_steps
         self._where = database_of(operator.settings)
 
-    def look(self) -> SeenRuns:
-        seen = _look(self._operator, self._name)
+    def read(self) -> SeenRuns:
+        seen = _read(self._operator, self._name)
         if not self._with_steps:
             return seen
         ticks = {run.key for run in seen.runs[-self._most :]}
@@ -141,10 +141,10 @@ class RunsView:
         return seen.runs, seen.unfinished, seen.steps
 
 
-def _look(operator: Operator, name: str) -> SeenRuns:
+def _read(operator: Operator, name: str) -> SeenRuns:
     """Read the lock, then the history. In this order, a run that ends meanwhile is in at least one of them."""
     try:
-        lock = operator.look(name).view
+        lock = operator.read(name).view
     except Denied as error:
         # A user that may not read the locks still gets the history.
         return SeenRuns(operator.runs(name), None, has_lock=True, denied=str(error))
@@ -201,7 +201,7 @@ class LastRunsView:
         self._output = output
         self._nothing = Text(f"There is no run in {database_of(operator.settings)}.")
 
-    def look(self) -> SeenLast:
+    def read(self) -> SeenLast:
         return self._operator.last_runs()
 
     def show(self, seen: SeenLast) -> Text:

@@ -99,10 +99,10 @@ class StatusView:
         self._names = names
         self._seen: SeenJobs | None = None
 
-    def look(self) -> SeenJobs:
+    def read(self) -> SeenJobs:
         nodes = self._status.read()
         _check_names(nodes, self._settings, self._names)
-        self._seen = self._status.with_last(self._status.judge(nodes, self._names or None), self._seen)
+        self._seen = self._status.with_last(self._status.evaluate(nodes, self._names or None), self._seen)
         return self._seen
 
     def show(self, seen: SeenJobs) -> Text:

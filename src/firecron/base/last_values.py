@@ -1,4 +1,5 @@
-"""What is remembered of many things that come from outside, within bounds: `Recent` values, and log lines (`Seldom`).
+"""What is remembered of many things that come from outside, within bounds: `LastValues` values, and log lines
+(`Seldom`).
 
 Log lines that somebody outside can cause as often as they like: of each kind one a minute is logged, with a count.
 
@@ -22,7 +23,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Recent(Generic[K, V]):
+class LastValues(Generic[K, V]):
     """The latest value of each of the `most` keys that were put last, oldest first."""
 
     most = 10_000

@@ -1,4 +1,5 @@
-"""Declaring: keeps the entries of this program's jobs in the catalogue, `cron-jobs/<name>` (see `jobs/catalogue`).
+"""The publisher of the catalogue: keeps the entries of this program's jobs in the catalogue, `cron-jobs/<name>` (see
+`jobs/catalogue`).
 
     begin    where jobs tick: all jobs of the program, beside its start
     add      a job that the program adds later
@@ -60,7 +61,7 @@ _RETRY_DENIED = 3_600.0
 Later: TypeAlias = Callable[[float, Callable[[], None]], None]
 
 
-class Declaring:
+class CataloguePublisher:
     """Looks after the entries of the registry's jobs, on the threads of its `crew`. No method blocks.
 
     `later` makes a call in so many seconds, where the instance ticks.
@@ -157,7 +158,7 @@ class Declaring:
     def _work(self, term: object) -> None:
         while names := self._take(term):
             try:
-                self._look(names, term)
+                self._publish(names, term)
             except Exception as error:
                 self._put_off(term, names, error)
                 return
@@ -171,7 +172,7 @@ class Declaring:
             self._lock.notify_all()
             return names
 
-    def _look(self, names: set[str], term: object) -> None:
+    def _publish(self, names: set[str], term: object) -> None:
         """Read the entries of these jobs, answer `when_known`, and write the entries that differ. Raise StoreError."""
         database, paths = self._database, self._database.paths
         jobs = {job.name: job for job in self._registry.jobs() if job.name in names}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.locks import replace_lock
-from tests.unit.scheduler.test_declaring import Programs, Waiting, job
+from tests.unit.scheduler.test_publishing import Programs, Waiting, job
 from tests.unit.test_races import Watched, code_of, race
 
 from firecron import FireCron
 from firecron.errors import Unavailable
-from firecron.scheduler.declaring import Declaring
+from firecron.scheduler.publishing import CataloguePublisher
 
 
 class Bench:
@@ -18,11 +18,11 @@ class Bench:
     def __init__(self, lock: Watched, *, begins: bool = True) -> None:
         self.programs = Programs()
         self.crons: FireCron = self.programs.program(job())
-        self.declaring = self.crons.engine.declaring
-        self.crew = self.declaring.crew = Waiting()
+        self.publisher = self.crons.engine.publisher
+        self.crew = self.publisher.crew = Waiting()
         if begins:
-            self.declaring.begin()
-        replace_lock(self.declaring, lock)
+            self.publisher.begin()
+        replace_lock(self.publisher, lock)
 
     def add(self, name: str = "mail") -> None:
         self.crons.registry.add(job(name))
@@ -46,12 +46,12 @@ def check_both(bench: Bench) -> None:
 @pytest.mark.parametrize("name", ["_ask_for", "_start"])
 def test_what_is_asked_for_while_the_work_ends_is_done(name: str) -> None:
     """By the same thread, or by another one."""
-    race(Bench, lambda bench: bench.add(), lambda bench: bench.work(), code_of(Declaring, name), check_both)
+    race(Bench, lambda bench: bench.add(), lambda bench: bench.work(), code_of(CataloguePublisher, name), check_both)
 
 
 def test_the_work_ends_while_something_is_asked_for() -> None:
     """The same, from the other side."""
-    race(Bench, lambda bench: bench.work(), lambda bench: bench.add(), code_of(Declaring, "_take"), check_both)
+    race(Bench, lambda bench: bench.work(), lambda bench: bench.add(), code_of(CataloguePublisher, "_take"), check_both)
 
 
 def test_two_who_ask_at_once_have_one_thread() -> None:
@@ -67,7 +67,7 @@ def test_two_who_ask_at_once_have_one_thread() -> None:
         bench.work()
         assert bench.entries() == ["digest", "mail", "post"]
 
-    race(make, lambda bench: bench.add(), lambda bench: bench.add("post"), code_of(Declaring, "_start"), check)
+    race(make, lambda bench: bench.add(), lambda bench: bench.add("post"), code_of(CataloguePublisher, "_start"), check)
 
 
 @pytest.mark.parametrize("name", ["_put_off", "forget"])
@@ -81,7 +81,7 @@ def test_a_stop_while_the_work_fails_leaves_nothing_behind(name: str) -> None:
 
     def check(bench: Bench) -> None:
         bench.programs.store.error = None
-        bench.declaring.begin()
+        bench.publisher.begin()
         bench.work()
         assert bench.entries() == ["digest"]
 
@@ -89,10 +89,10 @@ def test_a_stop_while_the_work_fails_leaves_nothing_behind(name: str) -> None:
         bench.work()
 
     def stop(bench: Bench) -> None:
-        bench.declaring.forget()
+        bench.publisher.forget()
 
     one, other = (fail, stop) if name == "_put_off" else (stop, fail)
-    race(make, one, other, code_of(Declaring, name), check)
+    race(make, one, other, code_of(CataloguePublisher, name), check)
 
 
 def test_a_new_start_believes_nothing_that_a_look_of_before_has_found() -> None:
@@ -104,14 +104,14 @@ def test_a_new_start_believes_nothing_that_a_look_of_before_has_found() -> None:
         return bench
 
     def start_again(bench: Bench) -> None:
-        bench.declaring.forget()
-        bench.declaring.begin()
+        bench.publisher.forget()
+        bench.publisher.begin()
 
     def check(bench: Bench) -> None:
         told: list[int | None] = []
         bench.programs.store.set("cron-jobs/digest", {"line": "0 9 * * *", "timezone": "UTC", "since": 5})
-        bench.declaring.when_known(bench.crons.registry.get("digest"), told.append)
+        bench.publisher.when_known(bench.crons.registry.get("digest"), told.append)
         bench.work()
         assert told == [5]
 
-    race(make, lambda bench: bench.work(), start_again, code_of(Declaring, "_look"), check)
+    race(make, lambda bench: bench.work(), start_again, code_of(CataloguePublisher, "_publish"), check)

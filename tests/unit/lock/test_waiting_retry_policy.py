@@ -8,7 +8,7 @@ import pytest
 
 from firecron.base.clocks import Moment
 from firecron.lock.refusal import Refusal
-from firecron.lock.waiting import Heard, Hearing
+from firecron.lock.waiting import RetryPolicy, Update
 
 MARGIN = 1_000
 # RTDB's clock is ahead of the monotonic one by this much.
@@ -32,22 +32,22 @@ class Waiter:
     """A waiter that was refused at zero, and what it hears. All times are milliseconds after that."""
 
     def __init__(self, chance: float = 1.0, holder: str = "a") -> None:
-        self.hearing = Hearing(MARGIN, lambda: chance)
+        self.policy = RetryPolicy(MARGIN, lambda: chance)
         self.now = 0.0
-        self.heard: Heard | None = None
+        self.update: Update | None = None
         self.refuse(holder)
 
     def refuse(self, holder: str = "a", reason: str = "held", free_in: float = EXPIRES + MARGIN) -> None:
         free_at = datetime.fromtimestamp((AHEAD + self.now + free_in) / 1000, UTC)
         refusal = Refusal("job", reason, "", holder=holder, free_at=free_at)  # type: ignore[arg-type]  # a parameter
-        self.hearing.refused(refusal, self.heard, self.now)
+        self.policy.refused(refusal, self.update, self.now)
 
     def hear(self, node: object) -> None:
-        self.heard = Heard(1 if self.heard is None else self.heard.number + 1, node)
+        self.update = Update(1 if self.update is None else self.update.number + 1, node)
 
     @property
     def pause(self) -> float:
-        return self.hearing.seconds(self.heard, Moment(AHEAD + int(self.now), self.now), self.now) * 1000
+        return self.policy.seconds(self.update, Moment(AHEAD + int(self.now), self.now), self.now) * 1000
 
     def ask_in_vain(self, holder: str = "a") -> float:
         """Hear that the lock is free, ask when that is due, and be refused. Return how long it paused before."""
@@ -133,11 +133,11 @@ def test_what_was_heard_during_an_ask_counts_afterwards() -> None:
     """A release that is told while the waiter asks isn't missed, although the answer says that the lock is held."""
     waiter = Waiter()
     waiter.hear(held())
-    before = waiter.heard
+    before = waiter.update
     waiter.hear(None)
-    waiter.heard, now = before, waiter.heard
+    waiter.update, now = before, waiter.update
     waiter.refuse()
-    waiter.heard = now
+    waiter.update = now
     assert waiter.pause <= 5
 
 
@@ -202,7 +202,7 @@ def test_without_a_stream_it_polls() -> None:
     waiter.hear(held(3_600_000))
     waiter.now += 10_000
     assert waiter.pause > 10_000
-    waiter.heard = None
+    waiter.update = None
     assert waiter.pause == pytest.approx(2_000)
 
 
@@ -220,4 +220,4 @@ def test_what_is_heard_does_not_hurry_who_can_not_ask() -> None:
     assert waiter.pause == pytest.approx(5), "no other holder was faster, and the watch was not wrong"
     other = Waiter()
     other.hear(None)
-    assert other.hearing.seconds(other.heard, None, 0) >= 0.1
+    assert other.policy.seconds(other.update, None, 0) >= 0.1

@@ -1,4 +1,4 @@
-"""The trail: writes pauses, and an entry in `cron-acts` for each act of an operator. Its one schema is here.
+"""The audit log: writes pauses, and an entry in `cron-acts` for each act of an operator. Its one schema is here.
 
     act     pause, resume, unlock, cancel, run, forget, or depose: the cancel of a leader's term
     name    the lock, which has its job's or leader's name; of a forget, the key in the catalogue
@@ -90,7 +90,7 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-class Trail:
+class AuditLog:
     """Writes pauses and acts of one database."""
 
     def __init__(self, database: Database) -> None:
@@ -119,7 +119,7 @@ class Trail:
             act = self._act(deed, name, by, why)
             self._database.store.merge(self._database.paths.prefix, self._entry(act), self._database.deadline())
         except StoreError as error:
-            self._tell(deed, name, by, error)
+            self._warn(deed, name, by, error)
             return False
         return True
 
@@ -136,7 +136,7 @@ class Trail:
             )
         except Denied as error:
             self._database.store.merge(self._database.paths.prefix, changes, self._database.deadline())
-            self._tell(act.act, act.name, act.who, error)
+            self._warn(act.act, act.name, act.who, error)
 
     def _entry(self, act: Act) -> dict[str, object]:
         """Return the changes, as seen from the prefix, that write an act and prune the oldest."""
@@ -144,7 +144,7 @@ class Trail:
         old = surplus(self._database.store.keys(self._database.paths.acts, self._database.deadline()))
         return {**{f"{acts}/{key}": None for key in old}, f"{acts}/{act.key}": act.to_node()}
 
-    def _tell(self, deed: str, name: str, by: str, error: StoreError) -> None:
+    def _warn(self, deed: str, name: str, by: str, error: StoreError) -> None:
         message = f'The {deed} of "{name}" by {said_by(by)} is done, but is not among the acts: {error}'
         self._database.events.emit(
             "act.failed", name, logging.WARNING, message, act=deed, who=said_by(by), why=str(error)
@@ -153,8 +153,8 @@ class Trail:
 
 def pause_lock(database: Database, name: str, is_paused: bool, why: str | None, until: datetime | None) -> None:
     """Pause a lock, or end its pause, on behalf of the program itself. Raise StoreError if that fails."""
-    trail, by = Trail(database), f"{database.identity.instance_id}/{database.identity.instance}"
+    audit_log, by = AuditLog(database), f"{database.identity.instance_id}/{database.identity.instance}"
     if is_paused:
-        trail.pause(name, by, why, None if until is None else aware_milliseconds(until, "until"))
+        audit_log.pause(name, by, why, None if until is None else aware_milliseconds(until, "until"))
     else:
-        trail.resume(name, by, why)
+        audit_log.resume(name, by, why)

@@ -19,7 +19,7 @@ from firecron.base.events import Event
 from firecron.base.flag import begin_child
 from firecron.cli.commands.doctor import adapted
 from firecron.errors import Denied, NoCredentials, Unavailable
-from firecron.scheduler.declaring import Declaring
+from firecron.scheduler.publishing import CataloguePublisher
 from firecron.settings import load
 from firecron.store import Snapshot
 from firecron.testing import FakeTiming, MemoryStore
@@ -97,14 +97,14 @@ class Programs:
 
     def begin(self, *jobs: Job, service: str = "api", revision: str | None = "api-1", roles: str = "") -> FireCron:
         crons = self.program(*jobs, service=service, revision=revision, roles=roles)
-        crons.engine.declaring.begin()
+        crons.engine.publisher.begin()
         return crons
 
     def entry(self, name: str = "digest") -> dict[str, object]:
         return cast("dict[str, object]", self.store.get(f"cron-jobs/{name}"))
 
     def win(self, crons: FireCron, name: str = "digest") -> None:
-        crons.engine.declaring.won(crons.registry.get(name))
+        crons.engine.publisher.won(crons.registry.get(name))
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_fifty_instances_read_once_each(rtdb: Rtdb) -> None:
 
     def start() -> None:
         crons = FireCron(*jobs, settings=load(), enabled=True, has_threads=False, crew=Inline())
-        crons.engine.declaring.begin()
+        crons.engine.publisher.begin()
         crons.locks.close()
 
     start()
@@ -247,7 +247,7 @@ def test_two_revisions_that_start_at_once(programs: Programs) -> None:
 def test_where_nothing_ticks_nothing_is_declared(programs: Programs) -> None:
     """A run by hand, or in a rehearsal, is no declaration."""
     crons = programs.program(job())
-    crons.engine.declaring.add(crons.registry.get("digest"))
+    crons.engine.publisher.add(crons.registry.get("digest"))
     programs.win(crons)
     assert programs.store.since() == []
     with crons.testing("2026-11-18T08:59:00Z") as test:
@@ -302,7 +302,7 @@ def test_what_fails_is_told_once_and_tried_again(programs: Programs, error: Exce
     crons = programs.program(job(), job("mail"))
     crons.locks.clock.now(Deadline.after(programs.timing, 1))
     programs.store.error = error
-    crons.engine.declaring.begin()
+    crons.engine.publisher.begin()
     for _ in range(2):
         assert programs.store.since() == ["read cron-jobs"]
         (event,) = programs.events
@@ -328,16 +328,16 @@ def test_what_was_asked_for_before_a_stop_is_dropped(programs: Programs) -> None
     crons = programs.program(job())
 
     def stop() -> None:
-        crons.engine.declaring.forget()
+        crons.engine.publisher.forget()
         programs.store.error = Unavailable("down")
 
     programs.store.before_merge = stop
-    crons.engine.declaring.begin()
+    crons.engine.publisher.begin()
     programs.win(crons)
     assert programs.events == []
     programs.store.since()
     programs.store.error = None
-    crons.engine.declaring.begin()
+    crons.engine.publisher.begin()
     assert programs.store.since() == ["read cron-jobs/digest"]
 
 
@@ -347,30 +347,30 @@ def test_a_stop_in_the_middle_of_a_look_says_not_that_nothing_ticks(programs: Pr
     programs.begin(job())
     before = programs.entry()
     crons = programs.program(job(), revision="api-2")
-    declaring = crons.engine.declaring
+    publisher = crons.engine.publisher
 
     def stop() -> None:
-        declaring.forget()
+        publisher.forget()
         if starts_again:
-            declaring.begin()
+            publisher.begin()
 
     programs.store.after_read = stop
-    declaring.begin()
+    publisher.begin()
     assert programs.entry()["ticks"] is True
     assert (programs.entry() == before) is not starts_again
     programs.store.since()
-    declaring.won(crons.registry.get("digest"))
+    publisher.won(crons.registry.get("digest"))
     assert programs.store.since() == []
 
 
 def test_a_stop_while_a_look_writes_leaves_nothing_for_the_next_start(programs: Programs) -> None:
     """What was looked at before the stop is looked at again after the next start."""
     crons = programs.program(job())
-    declaring = crons.engine.declaring
-    programs.store.before_merge = declaring.forget
-    declaring.begin()
+    publisher = crons.engine.publisher
+    programs.store.before_merge = publisher.forget
+    publisher.begin()
     programs.store.since()
-    declaring.served(crons.registry.get("digest"))
+    publisher.served(crons.registry.get("digest"))
     assert programs.store.since() == ["read cron-jobs/digest", "read cron-groups", "merge 1"]
 
 
@@ -390,29 +390,29 @@ class Waiting(Inline):
 def test_one_thread_looks_at_a_time(programs: Programs) -> None:
     """What is asked for meanwhile is looked at by the same one, and then another may begin."""
     crons = programs.program(job(), job("mail"))
-    crew = crons.engine.declaring.crew = Waiting()
-    crons.engine.declaring.begin()
+    crew = crons.engine.publisher.crew = Waiting()
+    crons.engine.publisher.begin()
     programs.store.before_merge = lambda: crons.registry.served(crons.registry.get("mail"))
-    crons.engine.declaring.add(crons.registry.get("digest"))
+    crons.engine.publisher.add(crons.registry.get("digest"))
     (work,) = crew.work
     work()
     assert programs.store.since() == ["read cron-jobs", "merge 2", "read cron-jobs/mail"]
     assert len(crew.work) == 1
-    crons.engine.declaring.begin()
+    crons.engine.publisher.begin()
     assert len(crew.work) == 2
 
 
 def test_a_thread_that_can_not_be_had(programs: Programs) -> None:
     """It is an event, and no error of the run that has asked; but Ctrl-C is for the program."""
     crons = programs.program(job())
-    crew = crons.engine.declaring.crew = Waiting()
+    crew = crons.engine.publisher.crew = Waiting()
     crew.error = RuntimeError("can't start new thread")
-    crons.engine.declaring.begin()
+    crons.engine.publisher.begin()
     assert "can't start new thread" in programs.events[0].message
     programs.timing.advance(300)
     crew.error = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
-        crons.engine.declaring.begin()
+        crons.engine.publisher.begin()
     programs.timing.advance(300)
     crew.error = None
     programs.win(crons)
@@ -422,8 +422,8 @@ def test_a_thread_that_can_not_be_had(programs: Programs) -> None:
 def test_a_forked_child_declares_nothing(programs: Programs) -> None:
     """It doesn't tick until it is started, and the parent's work is not its own."""
     crons = programs.program(job())
-    crew = crons.engine.declaring.crew = Waiting()
-    crons.engine.declaring.begin()
+    crew = crons.engine.publisher.crew = Waiting()
+    crons.engine.publisher.begin()
     begin_child()
     crew.work.pop()()
     programs.timing.advance(HOUR)
@@ -437,7 +437,7 @@ def test_a_refusal_is_tried_again_an_hour_later(programs: Programs) -> None:
     crons = programs.program(job())
     crons.locks.clock.now(Deadline.after(programs.timing, 1))
     programs.store.error = Denied("no")
-    crons.engine.declaring.begin()
+    crons.engine.publisher.begin()
     programs.store.since()
     for seconds, calls in ((HOUR - 1, []), (1, ["read cron-jobs/digest"])):
         programs.timing.advance(seconds)
@@ -454,24 +454,24 @@ def test_a_retry_is_made_when_it_comes(programs: Programs) -> None:
     """
     crons = programs.program(job())
     planned: list[tuple[float, Callable[[], None]]] = []
-    declaring = Declaring(
+    publisher = CataloguePublisher(
         crons.database, crons.registry, Inline(), lambda seconds, call: planned.append((seconds, call))
     )
     digest = crons.registry.get("digest")
     programs.store.error = Unavailable("down")
-    declaring.served(digest)
+    publisher.served(digest)
     assert (len(programs.store.since()), planned) == (1, [])
-    declaring.forget()
-    declaring.begin()
+    publisher.forget()
+    publisher.begin()
     programs.store.since()
     ((seconds, retry),) = planned
     programs.store.error = None
     programs.timing.advance(seconds - 0.001)
-    declaring.won(digest)
+    publisher.won(digest)
     assert programs.store.since() == []
     retry()
     assert programs.store.since() == ["read cron-jobs/digest", "merge 1"]
-    crew = declaring.crew = Waiting()
+    crew = publisher.crew = Waiting()
     retry()
     assert crew.work == []
 
@@ -495,27 +495,27 @@ def test_what_fails_after_a_stop_is_not_told(programs: Programs) -> None:
     crons = programs.program(job())
 
     def stop() -> None:
-        crons.engine.declaring.forget()
+        crons.engine.publisher.forget()
         raise Unavailable("down")
 
     programs.store.before_merge = stop
-    crons.engine.declaring.begin()
+    crons.engine.publisher.begin()
     assert programs.events == []
     programs.store.since()
-    crons.engine.declaring.begin()
+    crons.engine.publisher.begin()
     assert programs.store.since() == ["read cron-jobs/digest", "merge 1"]
 
 
 def test_the_work_of_before_a_stop_leaves_the_next_to_its_own(programs: Programs) -> None:
     """A thread that was at it when the program was stopped and started again ends."""
     crons = programs.program(job())
-    declaring = crons.engine.declaring
-    crew = declaring.crew = Waiting()
-    declaring.begin()
+    publisher = crons.engine.publisher
+    crew = publisher.crew = Waiting()
+    publisher.begin()
 
     def start_again() -> None:
-        declaring.forget()
-        declaring.begin()
+        publisher.forget()
+        publisher.begin()
 
     programs.store.before_merge = start_again
     old, *_ = crew.work
@@ -529,8 +529,8 @@ def test_the_work_of_before_a_stop_leaves_the_next_to_its_own(programs: Programs
 def test_a_job_that_is_gone_is_not_looked_at(programs: Programs) -> None:
     """It was removed before anybody had looked."""
     crons = programs.program(job())
-    crew = crons.engine.declaring.crew = Waiting()
-    crons.engine.declaring.begin()
+    crew = crons.engine.publisher.crew = Waiting()
+    crons.engine.publisher.begin()
     crons.registry.remove("digest")
     crew.work.pop()()
     assert programs.store.since() == []
@@ -538,11 +538,11 @@ def test_a_job_that_is_gone_is_not_looked_at(programs: Programs) -> None:
 
 def test_a_fork_while_another_thread_is_at_it(programs: Programs) -> None:
     """The child has the lock as the fork found it, and the crew's threads are the parent's."""
-    declaring = programs.program(job()).engine.declaring
-    crew = declaring.crew = Waiting()
-    lock_of(declaring).acquire()
+    publisher = programs.program(job()).engine.publisher
+    crew = publisher.crew = Waiting()
+    lock_of(publisher).acquire()
     begin_child()
-    declaring.begin()
+    publisher.begin()
     assert len(crew.work) == 1
 
 
@@ -573,7 +573,7 @@ def test_a_started_program_is_in_the_catalogue(rtdb: Rtdb) -> None:
     crons = FireCron(job(), settings=load(uid="firecron"), enabled=True)
     crons.events.subscribe(told.append)
     with crons:
-        crons.engine.declaring.wait(PATIENCE)
+        crons.engine.publisher.wait(PATIENCE)
     assert [event for event in told if event.slug == "catalogue.failed"] == []
     found = rtdb.get("/cron-jobs/digest")
     assert isinstance(found, dict)
@@ -588,6 +588,6 @@ def test_rules_that_are_older_than_the_catalogue(rtdb: Rtdb) -> None:
     told: list[Event] = []
     crons = FireCron(job(), settings=load(uid="firecron"), enabled=True, has_threads=False, crew=Inline())
     crons.events.subscribe(told.append)
-    crons.engine.declaring.begin()
+    crons.engine.publisher.begin()
     assert [event.slug for event in told] == ["catalogue.failed"]
     assert rtdb.count() == 1

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firecron.base.clocks import Moment
-from firecron.lock.record import LeaseTerm, LockRecord
+from firecron.lock.record import LockRecord, Trust
 
 NOW = 1_794_992_400_000
 MARGIN = 1_000
@@ -20,9 +20,9 @@ def test_a_lease_is_trusted_until_a_margin_before_it_expires(ttl: int) -> None:
     """With a clock that is right to within the margin to the very end, the trust ends at the margin, to the
     millisecond.
     """
-    term = LeaseTerm(NOW + ttl, Moment(NOW, 500.0, uncertainty=20.0, drift=DRIFT))
-    assert term.is_trusted(500.0 + ttl - MARGIN - 1, MARGIN)
-    assert not term.is_trusted(500.0 + ttl - MARGIN, MARGIN)
+    trust = Trust(NOW + ttl, Moment(NOW, 500.0, uncertainty=20.0, drift=DRIFT))
+    assert trust.is_trusted(500.0 + ttl - MARGIN - 1, MARGIN)
+    assert not trust.is_trusted(500.0 + ttl - MARGIN, MARGIN)
 
 
 @given(
@@ -38,7 +38,7 @@ def test_a_lease_of_any_length_is_over_before_anybody_takes_the_lock(
     # The estimate is wrong by `error` of its uncertainty, and the clock by `rate` of the drift; it read at true time 0.
     reading = Moment(round(NOW + error * uncertainty), 0.0, uncertainty, DRIFT)
     expires_at = reading.server + ttl
-    stops_at = LeaseTerm(expires_at, reading).ends(MARGIN) / (1 + rate * DRIFT)
+    stops_at = Trust(expires_at, reading).ends(MARGIN) / (1 + rate * DRIFT)
     # By the contender's clock, which is wrong by up to the margin; half a millisecond is what rounding the reading
     # costs here.
     record = LockRecord(expiresAt=expires_at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.lock.records import NOW
 
-from firecron.lock.trail import KEPT, Act, make_act, read_act, surplus
+from firecron.lock.audit_log import KEPT, Act, make_act, read_act, surplus
 
 
 def test_keys_come_in_the_order_of_time() -> None:

@@ -51,7 +51,7 @@ def jobs(bodies: list[Run], fails: bool = False) -> Callable[..., object]:
 
 
 def test_a_run_is_answered_when_it_has_ended(rtdb: Rtdb, shell: Shell) -> None:
-    """A run by hand runs here, under its lock; the reply has its outcome, and the trail who it was."""
+    """A run by hand runs here, under its lock; the reply has its outcome, and the audit log who it was."""
     runs: list[Run] = []
     page = Page(jobs(runs), shell=shell, **ACTING)
     reply = page.post(f"{DIGEST}/run", {"why": "to see"})
@@ -180,7 +180,7 @@ def test_a_run_goes_on_although_others_look(rtdb: Rtdb) -> None:
 
 
 def test_a_pause_says_who_and_until_when(rtdb: Rtdb, shell: Shell) -> None:
-    """The node has the pause with its reason and its end; a resume takes it away; both are in the trail."""
+    """The node has the pause with its reason and its end; a resume takes it away; both are in the audit log."""
     declare(rtdb, "digest")
     page = Page(shell=shell, **ACTING)
     later = to_text(int(time.time() * 1000) + 3_600_000)
@@ -265,7 +265,7 @@ def test_a_cancel_asks_the_run_that_was_seen(rtdb: Rtdb, shell: Shell) -> None:
 
 
 def test_a_leader_steps_down(rtdb: Rtdb) -> None:
-    """The cancel of a leader's term is in the trail as what it is."""
+    """The cancel of a leader's term is in the audit log as what it is."""
     at = int(time.time() * 1000)
     term = {"kind": "leader", "acquiredAt": at, "expiresAt": at + 30_000, "fence": at, "holder": "somebody"}
     rtdb.set("/cron-locks/queue", term)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.scheduler.test_declaring import HOUR, Job, Programs, job
+from tests.unit.scheduler.test_publishing import HOUR, Job, Programs, job
 
 from firecron import FireCron
 from firecron.ops.health import JobVerdict

@@ -10,7 +10,7 @@ from tests.stores.least_privilege import RULES
 
 from firecron.base.events import Event
 from firecron.errors import ConfigurationError, Denied, Unavailable
-from firecron.lock.trail import KEPT, Trail
+from firecron.lock.audit_log import KEPT, AuditLog
 from firecron.locks import LockService
 from firecron.settings import load
 from firecron.testing import FakeClock, MemoryStore
@@ -49,7 +49,7 @@ def without_acts(rtdb: Rtdb) -> None:
 def test_a_pause_and_its_act_are_one_write(rtdb: Rtdb, prefix: str) -> None:
     """Both are there with the same time, who and reason; so with the end of a pause, which leaves only its time."""
     locks, above = LockService(settings=load(prefix=prefix)), f"/{prefix}" if prefix else ""
-    Trail(locks.database).pause("job", "ann@laptop", "the feed is down", 32_503_680_000_000)
+    AuditLog(locks.database).pause("job", "ann@laptop", "the feed is down", 32_503_680_000_000)
     [act] = acts_of(rtdb, above)
     pause = rtdb.get(f"{above}/cron-locks/job")
     assert pause == {
@@ -61,7 +61,7 @@ def test_a_pause_and_its_act_are_one_write(rtdb: Rtdb, prefix: str) -> None:
     }
     assert act == {"act": "pause", "name": "job", "who": "ann@laptop", "at": act["at"], "why": "the feed is down"}
     assert rtdb.count(method="PATCH") == 1
-    Trail(locks.database).resume("job", "bob", "it is back")
+    AuditLog(locks.database).resume("job", "bob", "it is back")
     # Both acts may be of one millisecond, and have no order then.
     [act] = [act for act in acts_of(rtdb, above) if act["act"] == "resume"]
     assert rtdb.get(f"{above}/cron-locks/job") == {"resumedAt": act["at"]}
@@ -72,8 +72,8 @@ def test_a_pause_and_its_act_are_one_write(rtdb: Rtdb, prefix: str) -> None:
 def test_a_pause_replaces_the_one_before_it(rtdb: Rtdb) -> None:
     """What it doesn't say is not left over from another pause."""
     locks = LockService()
-    Trail(locks.database).pause("job", "ann", "x", 32_503_680_000_000)
-    Trail(locks.database).pause("job", "bob")
+    AuditLog(locks.database).pause("job", "ann", "x", 32_503_680_000_000)
+    AuditLog(locks.database).pause("job", "bob")
     node = rtdb.get("/cron-locks/job")
     assert isinstance(node, dict)
     assert (set(node), node["pausedBy"]) == ({"paused", "pausedBy", "pausedAt"}, "bob")
@@ -84,7 +84,7 @@ def test_the_newest_acts_are_kept(rtdb: Rtdb) -> None:
     for number in range(KEPT + 7):
         rtdb.set(f"/cron-acts/2026-11-18T09:00:00Z-{number:03d}-a1b2c3", {"act": "run", "name": "job", "at": number})
     locks = LockService()
-    assert Trail(locks.database).record("unlock", "job", "ann") is True
+    assert AuditLog(locks.database).record("unlock", "job", "ann") is True
     acts = acts_of(rtdb)
     assert (len(acts), acts[0]["at"], acts[-1]["act"]) == (KEPT, 8, "unlock")
     assert rtdb.count(method="PATCH") == 1
@@ -127,9 +127,9 @@ def test_under_the_rules_all_is_written(rtdb: Rtdb) -> None:
     for number in range(KEPT + 1):
         rtdb.set(f"/cron-acts/2026-11-18T09:00:00Z-{number:03d}-a1b2c3", {"act": "run"})
     for text in ("💥" * 600, "\x00\x1b[31m\u202e", "x" * 600, "\ud800"):
-        Trail(locks.database).pause("job", text, text, 32_503_680_000_000)
-        Trail(locks.database).resume("job", text, text)
-        assert Trail(locks.database).record("forget", "job", text, text)
+        AuditLog(locks.database).pause("job", text, text, 32_503_680_000_000)
+        AuditLog(locks.database).resume("job", text, text)
+        assert AuditLog(locks.database).record("forget", "job", text, text)
     assert (len(acts_of(rtdb)), failed) == (KEPT, [])
 
 
@@ -138,11 +138,11 @@ def test_where_the_rules_know_no_acts_a_pause_is_written_alone(rtdb: Rtdb) -> No
     without_acts(rtdb)
     locks = as_user()
     failed = warnings_of(locks)
-    Trail(locks.database).pause("job", "ann", "x")
+    AuditLog(locks.database).pause("job", "ann", "x")
     assert rtdb.get("/cron-locks/job/pausedBy") == "ann"
-    Trail(locks.database).resume("job", "ann")
+    AuditLog(locks.database).resume("job", "ann")
     assert rtdb.get("/cron-locks/job/paused") is None
-    assert Trail(locks.database).record("run", "job", "ann") is False
+    assert AuditLog(locks.database).record("run", "job", "ann") is False
     assert acts_of(rtdb) == []
     assert [event.fields["act"] for event in failed] == ["pause", "resume", "run"]
     assert {event.fields["who"] for event in failed} == {"ann"}
@@ -155,7 +155,7 @@ def test_a_pause_that_is_denied_is_an_error(rtdb: Rtdb) -> None:
     locks = as_user()
     failed = warnings_of(locks)
     with pytest.raises(Denied):
-        Trail(locks.database).pause("job", "ann")
+        AuditLog(locks.database).pause("job", "ann")
     assert (rtdb.get("/cron-locks"), acts_of(rtdb), failed) == (None, [], [])
 
 
@@ -168,14 +168,14 @@ def test_without_the_database_a_pause_fails_and_an_act_is_only_missed(monkeypatc
     failed = warnings_of(locks)
     with pytest.raises(Unavailable):
         locks.pause("other")
-    assert Trail(locks.database).record("run", "job", "ann") is False
+    assert AuditLog(locks.database).record("run", "job", "ann") is False
     assert [event.slug for event in failed] == ["act.failed"]
 
 
 def test_a_name_that_none_can_have_asks_nobody(rtdb: Rtdb) -> None:
     """It is refused before any request."""
     locks = LockService()
-    for call in (locks.pause, lambda name: Trail(locks.database).resume(name, "ann")):
+    for call in (locks.pause, lambda name: AuditLog(locks.database).resume(name, "ann")):
         with pytest.raises(ConfigurationError, match="can't name a lock"):
             call("../other")
     assert rtdb.count() == 0

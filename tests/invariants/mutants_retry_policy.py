@@ -7,7 +7,7 @@ from tests.invariants.mutants import in_file
 DRIVES = "tests/unit/lock/test_protocol_driver.py"
 PATIENCE = "tests/unit/lock/test_waiting.py"
 CANDIDATES = "tests/unit/leaders/test_candidate.py"
-HEARS = "tests/unit/lock/test_waiting_hearing.py"
+HEARS = "tests/unit/lock/test_waiting_retry_policy.py"
 SHARED = "tests/unit/lock/test_waiting_streams.py"
 SENT = "tests/stores/test_stream.py"
 PROXIES = "tests/stores/test_lock_proxies.py"
@@ -39,10 +39,10 @@ HEARING = in_file(
     ("or is_paused(current.kept, now)", "or is_paused(current.kept, 0)", HEARS),
     ("return current.free_at(margin)", "return current.expiresAt + margin", HEARS),
     ("to_milliseconds(refusal.free_at)", "to_milliseconds(refusal.free_at) + 1_000", HEARS),
-    ("self._number = 0 if heard is None else heard.number", "self._number = 0", HEARS),
-    ("is_news = heard.number > self._number", "is_news = True", HEARS),
+    ("self._number = 0 if update is None else update.number", "self._number = 0", HEARS),
+    ("is_news = update.number > self._number", "is_news = True", HEARS),
     ("max(due, self._seen_at)", "mono", HEARS),
-    ("self._pause = self._longest * self._chance()\n        self._free_since", "self._free_since", HEARS),
+    ("self._delay = self._longest * self._chance()\n        self._free_since", "self._free_since", HEARS),
     ("max(_SHORTEST_PAUSE, _LESS * self._longest)", "_LESS * self._longest", HEARS),
     ("refusal.holder == before.holder", "False", HEARS),
     ('before is not None and refusal.reason == "held"', "before is not None", HEARS),

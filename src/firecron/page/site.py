@@ -1,6 +1,6 @@
-"""The desk: makes the reply to a request to the page, whatever the door that it comes by.
+"""The site of the page: makes the reply to a request to the page, whatever the door that it comes by.
 
-    admit   whether the visitor is served at all: the Host, and the gate
+    admit   whether the visitor is served at all: the Host, and the authenticator
     plan    whether the request is one that the page takes: its path, its method, and for a POST what keeps it safe
     do      the reply: it blocks while it reads the database, and a run until its end
 
@@ -15,15 +15,15 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
 from firecron.base.clocks import SystemTiming
-from firecron.base.recent import Seldom, how_often
+from firecron.base.last_values import Seldom, how_often
 from firecron.base.texts import described
 from firecron.errors import FirecronError
 from firecron.jobs.registry import Registry
 from firecron.lock.database import Database
 from firecron.ops.board import Board, HealthReport
 from firecron.ops.operator import Operator
-from firecron.page.access import Admission, Gate
-from firecron.page.actions import Doing
+from firecron.page.access import Admission, Authenticator
+from firecron.page.actions import Actions
 from firecron.page.live import Live
 from firecron.page.messages import (
     Access,
@@ -35,14 +35,14 @@ from firecron.page.messages import (
     problem,
     secured,
 )
-from firecron.page.reads import Code, Details, Showing
+from firecron.page.reads import Code, Details, Reads
 from firecron.triggers.verifier import Denial
-from firecron.web import MOST_BODY, Received, Reply, Request, Work
+from firecron.web import MOST_BODY, Received, SiteReply, SiteRequest, Work
 
 _WORDS = {401: "unauthorized", 403: "forbidden", 503: "unavailable"}
 
 
-class Desk:
+class PageSite:
     """Serves the requests of one page. `is_local` is true for a page that answers on loopback only.
 
     `asked` is called at each request.
@@ -50,9 +50,9 @@ class Desk:
 
     def __init__(
         self,
-        gate: Gate,
-        showing: Showing,
-        doing: Doing,
+        authenticator: Authenticator,
+        reads: Reads,
+        actions: Actions,
         database: Database,
         *,
         read_only: bool,
@@ -60,9 +60,9 @@ class Desk:
         is_local: bool = False,
         asked: Callable[[], object] = lambda: None,
     ) -> None:
-        self._gate = gate
-        self._showing = showing
-        self._doing = doing
+        self._authenticator = authenticator
+        self._reads = reads
+        self._actions = actions
         self._events = database.events
         self._read_only = read_only
         self._open_health = open_health
@@ -70,7 +70,7 @@ class Desk:
         self._seldom = Seldom(database.deadline)
         self._asked = asked
 
-    def receive(self, request: Request) -> Received | Awaitable[Received]:
+    def receive(self, request: SiteRequest) -> Received | Awaitable[Received]:
         """Return the refusal, or the work. It is an awaitable if the program's `access` is async."""
         try:
             self._asked()
@@ -79,26 +79,26 @@ class Desk:
         except Exception as error:
             return secured(self._broken(error))
 
-    async def _later(self, request: Request, coming: Awaitable[Admission]) -> Received:
+    async def _later(self, request: SiteRequest, coming: Awaitable[Admission]) -> Received:
         try:
             return self._planned(request, await coming)
         except Exception as error:
             return secured(self._broken(error))
 
-    def _admit(self, request: Request) -> Admission | Reply | Awaitable[Admission]:
+    def _admit(self, request: SiteRequest) -> Admission | SiteReply | Awaitable[Admission]:
         if self._is_local and (refusal := foreign_host(request)):
             return refusal
         if self._open_health and request.path == "/health":
             return Access("anybody")
-        return self._gate.check(request)
+        return self._authenticator.check(request)
 
-    def _planned(self, request: Request, found: Admission | Reply) -> Received:
+    def _planned(self, request: SiteRequest, found: Admission | SiteReply) -> Received:
         if isinstance(found, Denial):
             found = self._denied(request, found)
         planned = self._plan(request, found) if isinstance(found, Access) else found
-        return secured(planned) if isinstance(planned, Reply) else planned
+        return secured(planned) if isinstance(planned, SiteReply) else planned
 
-    def _plan(self, request: Request, access: Access) -> Received:
+    def _plan(self, request: SiteRequest, access: Access) -> Received:
         """Return what is to be done, or the refusal. Pure."""
         route = find_route(request.path)
         if route is None:
@@ -122,17 +122,17 @@ class Desk:
             is_stream=route.kind == "events",
         )
 
-    def _do(self, request: Request, route: Route, access: Access, body: bytes | None) -> Reply:
+    def _do(self, request: SiteRequest, route: Route, access: Access, body: bytes | None) -> SiteReply:
         try:
             if route.kind == "act":
                 fields = _fields(body)
-                return fields if isinstance(fields, Reply) else self._doing.act(route, fields, access)
-            reply = self._showing.show(route, request, access, can_act=access.can_act and not self._read_only)
+                return fields if isinstance(fields, SiteReply) else self._actions.act(route, fields, access)
+            reply = self._reads.show(route, request, access, can_act=access.can_act and not self._read_only)
             return compressed(reply, request.headers.get("accept-encoding", ""))
         except Exception as error:
             return self._broken(error)
 
-    def _denied(self, request: Request, denial: Denial) -> Reply:
+    def _denied(self, request: SiteRequest, denial: Denial) -> SiteReply:
         # A browser asks without credentials first: that is no attempt.
         is_attempt = denial.status != 401 or "authorization" in request.headers
         count = self._seldom.count(denial.cause) if is_attempt else None
@@ -140,11 +140,11 @@ class Desk:
             detail = "" if denial.detail is None else f" ({denial.detail})"
             message = f"A visitor of the page was refused: {denial.message}{detail}{how_often(count)}"
             self._events.emit("page.denied", "firecron", logging.WARNING, message, status=denial.status, count=count)
-        challenge = self._gate.challenge
+        challenge = self._authenticator.challenge
         headers = {"WWW-Authenticate": challenge} if denial.status == 401 and challenge is not None else {}
         return problem(denial.status, _WORDS[denial.status], denial.message, headers)
 
-    def _broken(self, error: Exception) -> Reply:
+    def _broken(self, error: Exception) -> SiteReply:
         count = self._seldom.count(type(error).__name__)
         if count is not None:
             message = f"A request to the page could not be served: {described(error)}{how_often(count)}"
@@ -154,14 +154,14 @@ class Desk:
         return problem(500, "error", said)
 
 
-def _with_slash(request: Request) -> Reply:
+def _with_slash(request: SiteRequest) -> SiteReply:
     """Redirect from the mount to the page below it, relative to wherever a proxy shows it."""
     last = quote(request.full_path.rpartition("/")[2], safe="")
     query = f"?{request.query}" if request.query else ""
-    return Reply(307, b"", {"Location": f"./{last}/{query}" if last else f"./{query}"})
+    return SiteReply(307, b"", {"Location": f"./{last}/{query}" if last else f"./{query}"})
 
 
-def _fields(body: bytes | None) -> dict[str, object] | Reply:
+def _fields(body: bytes | None) -> dict[str, object] | SiteReply:
     if body is None:
         return problem(413, "too_large", f"the body has more than {MOST_BODY} bytes")
     try:
@@ -175,12 +175,12 @@ def _fields(body: bytes | None) -> dict[str, object] | Reply:
 
 # --- the page, put together
 #
-# A door of ASGI takes both. Flask and Django have no streams: there the desk alone is behind a door, and the page
+# A door of ASGI takes both. Flask and Django have no streams: there the site alone is behind a door, and the page
 # polls.
 
 
 def make_page(
-    gate: Gate,
+    authenticator: Authenticator,
     database: Database,
     registry: Registry | None,
     health: HealthReport | None = None,
@@ -189,22 +189,22 @@ def make_page(
     open_health: bool = False,
     is_local: bool = False,
     asked: Callable[[], object] = lambda: None,
-) -> tuple[Desk, Live]:
-    """Return the desk of a page, and what keeps it live. Without a `registry` it has no code. No I/O.
+) -> tuple[PageSite, Live]:
+    """Return the site of a page, and what keeps it live. Without a `registry` it has no code. No I/O.
 
     `asked` is called at each request.
     """
     health = health or HealthReport(Board(database))
     board, code = health.board, Code(registry)
     details = Details(database, board, code)
-    desk = Desk(
-        gate,
-        Showing(board, details, health, read_only=read_only),
-        Doing(Operator(database), board, details, code, database.events),
+    page_site = PageSite(
+        authenticator,
+        Reads(board, details, health, read_only=read_only),
+        Actions(Operator(database), board, details, code, database.events),
         database,
         read_only=read_only,
         open_health=open_health,
         is_local=is_local,
         asked=asked,
     )
-    return desk, Live(board, SystemTiming())
+    return page_site, Live(board, SystemTiming())
