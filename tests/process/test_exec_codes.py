@@ -196,7 +196,7 @@ def test_a_rerun_that_can_not_be_started_is_told(rtdb: Rtdb, folder: Path, monke
             finally:
                 script.write_text("#!/bin/sh\n")
 
-    monkeypatch.setattr("firecron.cli.commands.exec.Command", Mended)
+    monkeypatch.setattr("firecron.cli.commands.exec.CommandLine", Mended)
     result = execute(*RERUNNING, "--", "./script")
     assert result.exit_code == 127
     assert "no such command" in result.stderr
@@ -230,7 +230,7 @@ def test_a_command_that_ends_well_after_the_loss_has_not_succeeded(
         def __init__(self, arguments: Sequence[str], signals: Signals, kill_after: float) -> None:
             super().__init__(arguments, signals, kill_after=BOUND)
 
-    monkeypatch.setattr("firecron.cli.commands.exec.Command", Patient)
+    monkeypatch.setattr("firecron.cli.commands.exec.CommandLine", Patient)
     monkeypatch.setenv("FIRECRON_MARGIN", "0.25")
     os.mkfifo("ready")
     os.mkfifo("held")
