@@ -8,7 +8,7 @@
     runner ─ a job that was run ─► publisher                          the catalogue
 
 The parts don't know the engine. They call it by what they need of it: it is the `Receiver` of the ticker, the `Asker`
-of the waves, the `Agenda` of the lanes and the claimer, and what the registry hands its jobs to.
+of the waves, the `Agenda` of the lanes and the claimer, and the `JobControl` of the registry.
 
 Before `start` nothing runs but jobs that are started by hand.
 """
