@@ -44,8 +44,8 @@ nitpick_ignore_regex = [
     # What nobody needs to know of the inside, and type variables.
     (
         "py:class",
-        r"(.*\.)?(AccessFunction|AsgiApp|Crew|HasEvents|JobOptions|Leader|LockRecord|MemoryWatch|OneOrMore|PageOptions"
-        r"|Slug|Store|Timing|AppT|TriggerOptions|FaultT|StateT|F|R|T)",
+        r"(.*\.)?(AccessFunction|AsgiApp|Crew|Database|HasEvents|JobOptions|Leader|LockRecord|MemoryWatch|OneOrMore"
+        r"|PageOptions|Slug|Store|Timing|AppT|TriggerOptions|FaultT|StateT|F|R|T)",
     ),
 ]
 

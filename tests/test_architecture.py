@@ -469,6 +469,16 @@ def test_an_exception_is_needed(module: str, target: str) -> None:
     assert target in {found.module for found in imports(module)}
 
 
+def test_no_two_modules_define_a_class_of_the_same_name() -> None:
+    """Who searches for a class finds one."""
+    homes: dict[str, list[str]] = {}
+    for module, tree in modules().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(module)
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+
+
 def test_no_module_imports_what_is_private() -> None:
     """A name that another module uses has no leading underscore."""
     found = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import re
 
@@ -17,6 +18,9 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 # Files of firecron, as `room/file.py`; those with another folder in front are named from the top.
 NAMED = sorted(set(re.findall(r"`([\w/]+\.py|[\w/]+/)`", PAGE)))
 ROOMS = {path.stem for path in SRC.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+# Classes and constants, by themselves or with one attribute.
+CAPITALISED = sorted(set(re.findall(r"`([A-Z]\w+(?:\.\w+)?)`", PAGE)))
+SOURCES = "\n".join(path.read_text("utf-8") for path in [*SRC.rglob("*.py"), ROOT / "tests" / "test_architecture.py"])
 STEP = re.compile(r"^\d+\. ", re.MULTILINE)
 
 
@@ -24,6 +28,14 @@ STEP = re.compile(r"^\d+\. ", re.MULTILINE)
 def test_a_file_that_the_page_names_is_there(named: str) -> None:
     """Each file and folder on the page stands in the tree."""
     assert (SRC / named).exists() or (ROOT / named).exists()
+
+
+@pytest.mark.parametrize("named", CAPITALISED)
+def test_a_name_that_the_page_names_is_there(named: str) -> None:
+    """Each class and constant on the page is defined in the sources, and so is what is named of it."""
+    name, _, attribute = named.partition(".")
+    assert hasattr(builtins, name) or re.search(rf"^(?:class )?{name}\b(?:\(.*)?(?::| =)", SOURCES, re.MULTILINE)
+    assert not attribute or re.search(rf"\bdef {attribute}\(", SOURCES)
 
 
 def test_the_page_has_every_room() -> None:

@@ -122,7 +122,7 @@ EQUIVALENT: dict[str, str] = {
     'ticker.Ticker.work: with self._changed: -> with __import__("contextlib").nullcontext():': (
         "What it writes too late is a time to come, so that nothing is late; and a start forgets it."
     ),
-    "claimer.Claimer._bid_for.ask: return request -> return None": (
+    "claimer.Claimer._bid_for.fit: return request -> return None": (
         "What can't be read is refused before anything is looked at that is asked for."
     ),
     "claimer.Claimer._look_again_soon: self._agenda.look_again(job, 0 if moment is None else moment.server + "

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from dataclasses import replace
+from importlib.resources import files
+from typing import get_args
 from urllib.parse import unquote
 
 import pytest
@@ -11,12 +14,26 @@ from tests.triggers.triggering import aside
 
 from firecron.errors import StoreError, Unavailable
 from firecron.ops.board import Shared
+from firecron.ops.health import ALARMS, VerdictWord
 from firecron.page.reads import log_link, project_of
 from firecron.runs.entry import Entry
 from firecron.testing.clocks import FakeTiming
 
 AT = 1_795_000_000_000
 RUN = Entry("2026-11-18T09:00:00Z", "succeeded", slot="2026-11-18T09:00:00Z", started_at=AT, ended_at=AT + 5_000)
+
+
+# --- the words of the verdict
+
+
+def test_the_script_knows_the_words_of_the_verdict() -> None:
+    """The page has a mark for each word that a job of the catalogue can have, and those that need a hand are alarms."""
+    script = files("firecron.page").joinpath("static", "page.js").read_text("utf-8")
+    (needs,) = re.findall(r"^const needsHand = .*\[(.*)\]", script, re.MULTILINE)
+    (marks,) = re.findall(r"^const MARKS = \{\n(.*?)^\};", script, re.MULTILINE | re.DOTALL)
+    # A job that nobody has declared has no row.
+    assert {*re.findall(r'"(\w+)"', needs)} == ALARMS - {"undeclared"}
+    assert {*re.findall(r"^  (\w+): ", marks, re.MULTILINE)} == {*get_args(VerdictWord)} - {"undeclared"}
 
 
 # --- shared values

@@ -73,7 +73,7 @@ class OpenWork:
 
 
 class Crew(Protocol):
-    """Carries out the jobs' work."""
+    """Carries out the jobs' work: `Workers`, or in a test what carries it out on the test's own thread."""
 
     @property
     def is_full(self) -> bool:

@@ -278,7 +278,7 @@ class Database:
         if isinstance(answer, Refused):
             return refusal_of(bid.name, answer, bid.request, self.signs_of_life)
         self.known.put(bid.name, answer.snapshot)
-        self.weigh(bid.name, answer.record)
+        self.emit_if_large(bid.name, answer.record)
         return answer
 
     def cancel(self, name: str, holder: str, fence: int, why: str | None = None) -> bool:
@@ -317,8 +317,8 @@ class Database:
         self._told.put(key, None)
         return higher
 
-    def weigh(self, name: str, record: LockRecord) -> None:
-        """Say what a node carries beside the lock if that is much: once a minute, because each renewal finds it."""
+    def emit_if_large(self, name: str, record: LockRecord) -> None:
+        """Emit what a node carries beside the lock if that is much: once a minute, because each renewal finds it."""
         found = much(record.kept)
         if found is not None and self._seldom.count(name) is not None:
             message = f'The node of lock "{name}" is large: {found}. Remove what is not needed in the Firebase console'

@@ -222,7 +222,7 @@ class Lease:
             self.lose(answer.why)
             return False
         self._emit("lock.renewed", logging.DEBUG, f'Lock "{self.name}" renewed')
-        database.weigh(self.name, answer.record)
+        database.emit_if_large(self.name, answer.record)
         self._look_for_cancel()
         if self._on_renewed is not None:
             self._on_renewed(answer.record)

@@ -1,7 +1,7 @@
 """Acquire, renew, release, cancel: the exchanges with the store, action by action.
 
 Each exchange is a generator. It yields the next action (`Now`, `Read`, `Swap`, `BackOff`), and receives the answer to
-it. So the order of the actions is written once, for the threads that block (`Driver`) and for the tests, which
+it. So the order of the actions is written once, for the threads that block (`Database.run`) and for the tests, which
 interleave the actions of several holders in every order, lose replies, and stop clocks.
 
 All exchanges keep these rules:
@@ -97,7 +97,7 @@ Exchange: TypeAlias = Generator[Action, Answer, T]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """An acquired lock: its record, its term, the node as it was written or found, and what the node before it said."""
+    """An acquired lock: its record, its trust, the node as it was written or found, and what the one before it said."""
 
     record: LockRecord
     trust: Trust
@@ -138,7 +138,7 @@ def acquiring(
 ) -> Exchange[Held | Refused]:
     """Acquire the lock, or return why not. Raise Unavailable if that can't be known, or Denied.
 
-    `known` is the node as it was last seen: a write may be based on it, an answer never. `written` has the terms of the
+    `known` is the node as it was last seen: a write may be based on it, an answer never. `written` has the trust of the
     writes that this request has sent, by their `expiresAt`. A later try with the same request needs them to recognise
     its own write. It also needs `replaced`, what the nodes said that those writes were to replace. `choose` fits the
     claim to each record that is read on the way.

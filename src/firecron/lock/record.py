@@ -186,7 +186,7 @@ def _bounded(current: Current) -> Current:
     return current
 
 
-# --- the term of a lease, as its holder counts it. The record says when others may take the lock.
+# --- the trust in a lease, as its holder counts it. The record says when others may take the lock.
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +295,7 @@ def decide(
 ) -> Take | Mine | Refused:
     """Return what a contender may do with a node that was just read. The node is parsed here, and nowhere after.
 
-    `written` has the terms of this request's own writes, by their `expiresAt`. `choose` fits the request to what the
+    `written` has the trust of this request's own writes, by their `expiresAt`. `choose` fits the request to what the
     node says, unless the record is this request's own.
     """
     # 1., 2. What does the node say?
@@ -306,7 +306,7 @@ def decide(
     record = current if isinstance(current, LockRecord) else None
     why = misfit(current.kept.get("kind"), request.kind, *((record.slot, record.outcome) if record else ()))
 
-    # 3. Is the record this request's own? It counts only with the term of the write that made it, never with a new one.
+    # 3. Is the record this request's own? It counts only with the trust of the write that made it, never a new one.
     if record is not None and record.holder == request.holder and (record.releasedAt is None or request.momentary):
         trust = None if why else written.get(record.expiresAt)
         if trust is not None and (request.momentary or trust.is_trusted(now.mono, request.margin)):

@@ -19,8 +19,8 @@ from __future__ import annotations
 import getpass
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, TypeAlias
 
 from firecron.base.instants import to_text, whole
 from firecron.base.texts import plain
@@ -193,8 +193,8 @@ def inspect_lock(
     return _with_pause(view, current.kept, now)
 
 
-def _with_pause(view: LockView, fields: Mapping[str, object], now: int) -> LockView:
-    pause = pause_in(fields)
+def _with_pause(view: LockView, node: Mapping[str, object], now: int) -> LockView:
+    pause = pause_in(node)
     if pause is None:
         return view
     return replace(
@@ -229,17 +229,11 @@ def inspect_run(key: str, node: object) -> Entry:
     entry = read_entry(key, node)
     if entry.outcome == "malformed":
         return Entry(plain(key), "malformed", error=_plain_or_none(entry.error))
-    return replace(
-        entry,
-        key=plain(key),
-        slot=_plain_or_none(entry.slot),
-        trigger=_plain_or_none(entry.trigger),
-        recorded_by=_plain_or_none(entry.recorded_by),
-        instance_id=_plain_or_none(entry.instance_id),
-        instance=_plain_or_none(entry.instance),
-        error=_plain_or_none(entry.error),
-        note=_plain_or_none(entry.note),
-    )
+    # Whatever the field: one that is added later is safe, too.
+    texts: dict[str, Any] = {
+        one.name: plain(value) for one in fields(entry) if isinstance(value := getattr(entry, one.name), str)
+    }
+    return replace(entry, **texts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,8 +163,8 @@ class Claimer:
                 assert due is not None, "only a tick has an end"
                 self._end(pending, due)
                 return None
-            # `ask` claims nothing after the grace, but the reply may come later. Without time for it, a claim that was
-            # written would keep the lock for a ttl, without a run.
+            # The bid claims nothing after the grace, but the reply may come later. Without time for it, a claim that
+            # was written would keep the lock for a ttl, without a run.
             if (tries := self._waiting.get(job.name)) is not None:
                 tries.start(0.0)
             answer = self._database.try_to_acquire(
@@ -206,13 +206,13 @@ class Claimer:
         """Acquire the lock for a run by hand, which claims no tick, but may resume the unfinished one."""
         options = job.options
 
-        def ask(request: Request, current: Current, now: int) -> Request:
+        def fit(request: Request, current: Current, now: int) -> Request:
             request = replace(request, resumes=resumes)
             if not isinstance(current, LockRecord):
                 return request
             return replace(request, missed=remember(current, options.schedule, now))
 
-        bid = self._bid(options, ask)
+        bid = self._bid(options, fit)
         answer = self._database.try_to_acquire(bid)
         if isinstance(answer, Refusal):
             self._database.emit_refusal(answer)
@@ -244,10 +244,13 @@ class Claimer:
         return ends is not None and self._database.timing.mono() >= ends
 
     def _bid_for(self, pending: PendingClaim) -> Bid:
-        """Return a bid that asks at each try for the claim that is wanted at that time."""
+        """Return a bid that asks at each try for the claim that is wanted at that time.
+
+        `lock/record.py` calls `fit` for each state of the record on the way, before it decides.
+        """
         options = pending.job.options
 
-        def ask(request: Request, current: Current, now: int) -> Request | Refused:
+        def fit(request: Request, current: Current, now: int) -> Request | Refused:
             wanted, due = pending.wanted, pending.wanted.due
             record = current if isinstance(current, LockRecord) else None
             if due is not None and wanted.is_patient and now > start_ends(options, due):
@@ -263,7 +266,7 @@ class Claimer:
                 return request
             return replace(request, slot=claim.slot, rerun=claim.is_rerun, missed=claim.missed)
 
-        return self._bid(options, ask)
+        return self._bid(options, fit)
 
     def _bid(self, options: JobOptions, choose: Choose) -> Bid:
         return self._database.bid(

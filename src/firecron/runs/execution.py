@@ -81,7 +81,7 @@ def _fence(claimed: Claimed) -> int | None:
     return int(fence) if claimed.bid.request.fenced and fence is not None else None
 
 
-# --- performing a run
+# --- a run under way
 
 _LONGEST_RETRY = 3600.0
 
@@ -144,7 +144,7 @@ class Execution:
     def stop(self) -> None:
         """Tell the run that this instance is stopping, and begin no more retries."""
         self.run.stopping.set()
-        self._look_up()
+        self._wake()
 
     def cancel(self) -> None:
         """Cancel the body if it is async, and begin no other body."""
@@ -156,13 +156,13 @@ class Execution:
 
     def on_lost(self) -> None:
         """Cancel the body, and begin no more retries: the lease is lost."""
-        self._look_up()
+        self._wake()
         self.cancel()
 
     def on_cancelled(self) -> None:
         """Tell the run that it is cancelled, cancel its body, and begin no more retries. The lease stays."""
         self.run.cancelled.set()
-        self._look_up()
+        self._wake()
         self.cancel()
 
     def _call(self) -> CallResult:
@@ -205,7 +205,7 @@ class Execution:
             while not (run.lost or run.cancelled or run.stopping) and (left := until - timing.mono()) > 0:
                 timing.wait(self._changed, left / 1000)
 
-    def _look_up(self) -> None:
+    def _wake(self) -> None:
         with self._changed:
             self._changed.notify_all()
 

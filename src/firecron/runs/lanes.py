@@ -79,10 +79,10 @@ class Lanes:
             self._agenda.submit(called)
 
     def heir(self, turn: Turn) -> Turn:
-        """Return the turn that a worker goes on with which was called for this one.
+        """Return the turn that a worker is to go on with, which has come to this turn: mostly this turn itself.
 
-        It is the newer one that has taken its place and was called, too. Else ticks that come faster than workers are
-        free would displace each other at the end of the workers' queue for ever.
+        If a newer turn has taken its place and was called, too, it is the newer one. Else ticks that come faster than
+        workers are free would displace each other at the end of the workers' queue for ever.
         """
         lane = turn.lane
         with self._lock:

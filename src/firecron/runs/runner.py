@@ -1,8 +1,13 @@
 """The runner: takes a tick of a job through this instance.
 
-    claim                the tick, or what comes before it by the record: an abandoned run, a missed tick
-    call_with_retries    call the job's function while its lease is renewed, then release the lock
-    record               write the run to the history; the bookkeeper writes the ticks that the claim has passed over
+    Lanes.enter                    may the turn claim now, or does it stand in line?
+    Claimer.claim                  the tick, or what comes before it by the record: an abandoned run, a missed tick
+    Execution.call_with_retries    call the job's function while its lease is renewed; the runner then releases the lock
+    History.record                 write the run to the history; the bookkeeper has begun to write the ticks that the
+                                   claim has passed over
+
+`go_on` is called for each turn by the engine, on a worker. `run_tick` and `run_manually` are called by whoever wants a
+run now, on their own thread.
 
 A turn has a worker thread while it claims, runs and records, but not while it waits for its next try.
 
@@ -299,7 +304,7 @@ class Runner:
                 self._lanes.vacate(place, again=True)
                 raise
 
-    # --- the run
+    # --- the claim
 
     def _unanswered_for(self, job: Job, wanted: WantedClaim) -> PendingClaim | None:
         """Remove and return the pending claim of an earlier call for the same tick that got no answer, if any.
@@ -334,6 +339,8 @@ class Runner:
         if isinstance(answer, Claimed):
             turn.pending = None  # the next claim needs a token of its own
         return answer
+
+    # --- the run
 
     def _run_slot(self, job: Job, claimed: Claimed) -> EndedRun:
         assert claimed.claim is not None

@@ -8,7 +8,7 @@ to its end.
     Turn            a job, its wanted claim, its pending claim, and the results of its runs
     Lane            the turns and runs of one job on this instance
     Place           a place for a run by hand in a lane
-    Agenda          takes the work that a turn schedules for later, on threads that this room doesn't know
+    Agenda          takes the work that a turn schedules for later: the engine, which this room doesn't know
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Turn:
 
     `came` is when it was made, on the monotonic clock: a worker may be free for it only later. While it waits,
     `tries_at` is when it tries again, on the same clock. `plans` grows each time that changes. `hold_left` returns how
-    many seconds are left of the minimum hold of its last run.
+    many seconds are left of the minimum hold of its last run; the runner sets it after each run.
     """
 
     job: Job
@@ -157,7 +157,7 @@ class Place:
 
 
 class Agenda(Protocol):
-    """Takes work to be done now or at an instant. No method blocks."""
+    """Takes work to be done now or at an instant. The engine is the agenda. No method blocks."""
 
     def submit(self, turn: Turn) -> None:
         """Give the turn to a worker, which goes on with it."""

@@ -1,11 +1,14 @@
 """The engine: connects the parts that make the jobs of a registry run.
 
-    ticker ─ (job, slot) ─► waves ─► turn ─ on a worker ─► runner      the ticker calls a waiting turn again
+    ticker ─ (job, slot) ─► waves ─► lanes ─ turn, on a worker ─► runner   the ticker calls a waiting turn again
     heartbeat ─ ticket ─► waves
     heartbeat ─► recovery ─ abandoned and missed ticks ─► turn
     heartbeat ─► lateness                                             reports jobs that are late
     leaders                                                           beside all that, on threads of their own
     runner ─ a job that was run ─► publisher                          the catalogue
+
+The parts don't know the engine. They call it by what they need of it: it is the `Receiver` of the ticker, the `Asker`
+of the waves, the `Agenda` of the lanes and the claimer, and the `JobControl` of the registry.
 
 Before `start` nothing runs but jobs that are started by hand.
 """

@@ -1,9 +1,11 @@
 """The ticker: one thread and one heap, whatever the number of jobs.
 
-The ticker waits on the monotonic clock for the next slot, hands (job, slot) over, and computes the job's next slot from
-the last slot, never from now. So a clock that jumps causes no burst of ticks and no second run. After a freeze only the
-newest tick of each job is handed over; `catch_up` decides about older ticks. The ticker logs a freeze once, with the
-remedy for Cloud Run.
+The ticker waits on the monotonic clock for the next slot, hands (job, slot) over to the engine, and computes the job's
+next slot from the last slot, never from now. So a clock that jumps causes no burst of ticks and no second run. After a
+freeze only the newest tick of each job is handed over; `catch_up` decides about older ticks. The ticker logs a freeze
+once, with the remedy for Cloud Run.
+
+It also makes the calls that others want later, on its thread: a turn's next try, a wave's look, a look for a dead run.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _STALL_HINT = (
     "and a minimum of one instance on the service (--min 1), or trigger the jobs from outside"
 )
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -51,7 +53,7 @@ class _PlannedTick:
 
 
 class Receiver(Protocol):
-    """Receives the ticks of a ticker. No method may block."""
+    """Receives the ticks of a ticker: the engine. No method may block."""
 
     def due(self, job: Job, slot: str) -> None:
         """Run this tick, which is due."""
@@ -304,7 +306,7 @@ class Ticker:
             message = f"The ticker woke {late / 1000:.0f} s late: this process was frozen. {_STALL_HINT}"
             self._events.emit("ticker.stalled", "ticker", logging.WARNING, message, late=round(late))
 
-    def _guarded(self, name: str, step: Callable[..., Answer], *arguments: object) -> Answer | None:
+    def _guarded(self, name: str, step: Callable[..., T], *arguments: object) -> T | None:
         """Call the step and log its error, so that an error of one job doesn't reach the others."""
         try:
             return step(*arguments)

@@ -36,7 +36,7 @@ from firecron.runs.policy import time_to_start
 
 
 class Asker(Protocol):
-    """Asks for ticks, and makes calls later. No method blocks."""
+    """Asks for ticks, and makes calls later: the engine. No method blocks."""
 
     def ask(self, job: Job, slot: str, *, is_later: bool) -> None:
         """Run this tick, if no other instance does. `is_later` says that it came in an earlier wave."""

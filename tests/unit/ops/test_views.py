@@ -300,7 +300,7 @@ def test_nothing_from_the_database_commands_the_terminal() -> None:
     evil = "a\x1b[31m\r\nb\u202e"
     node = {**ACQUIRED, "expiresAt": NOW + 1, "instanceId": evil, "outcome": evil}
     views = (inspect_lock(evil, evil, node, NOW, MARGIN), inspect_lock(evil, evil, evil, NOW, MARGIN))
-    words = dict.fromkeys(("error", "slot", "trigger", "recordedBy", "instanceId", "instance"), evil)
+    words = dict.fromkeys(Entry("key", "failed").to_json().keys() - {"outcome"}, evil)
     runs = (inspect_run(evil, {"outcome": "failed", **words}), inspect_run(evil, evil))
     assert "[31m" in str(runs[0].recorded_by)
     assert all(view.path.isprintable() for view in views)
