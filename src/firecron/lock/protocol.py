@@ -1,8 +1,8 @@
 """Acquire, renew, release, cancel: the exchanges with the store, action by action.
 
 Each exchange is a generator. It yields the next action (`Now`, `Read`, `Swap`, `BackOff`), and receives the answer to
-it. So the order of the actions is written once, for the threads that block (`Driver`) and for the tests, which
-interleave the actions of several holders in every order, lose replies, and stop clocks.
+it. So the order of the actions is written once, for the threads that block (`Database.run`) and for the tests,
+which interleave the actions of several holders in every order, lose replies, and stop clocks.
 
 All exchanges keep these rules:
 
