@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from tests.process.tick_processes import HERE, Ticking
 from tests.process.tick_specs import ASYNC_WORK, SHORT, WORK, Spec
@@ -43,6 +46,18 @@ def test_a_script_that_just_ends_stops_at_its_exit(ticks: Ticking, job: Spec) ->
     # A cancelled run may clean up, and its lock is held for so long.
     ticks.assert_released_after(end)
     assert [entry["outcome"] for entry in ticks.history(name).values()] == ["interrupted"]
+
+
+@pytest.mark.parametrize("jobs", [0, 1, 3])
+def test_the_end_of_a_script_prints_nothing(jobs: int) -> None:
+    """A script that has jobs, and starts nothing, ends without a word."""
+    lines = ["from firecron import FireCron, distributed_cron"]
+    lines += [f"@distributed_cron('job-{n}', '0 9 * * *')\ndef job_{n}(): pass" for n in range(jobs)]
+    lines += [f"crons = FireCron({', '.join(f'job_{n}' for n in range(jobs))}{', ' * bool(jobs)}enabled=False)"]
+    ended = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert (ended.stdout, ended.stderr) == ("", "")
 
 
 def test_i36_a_forked_child_ticks_only_after_its_own_start(ticks: Ticking) -> None:

@@ -130,7 +130,7 @@ class Line:
 
 
 class Ear:
-    """In place of `Streams`: one follower's stream, which is told by the fleet.
+    """In place of `NodeStreams`: one follower's stream, which is told by the fleet.
 
     While it `is_cut`, no request reaches the database; its stream, once cut, stays silent until another is opened.
     """

@@ -226,8 +226,8 @@ def test_a_forked_child_measures_its_own(meters: Meters) -> None:
     with FireCron(good).testing("2026-11-18T08:59:00Z") as test:
         others = set(forks.begins)
         instrument(test.locks, meters.provider)
-        [begin] = set(forks.begins) - others
-        measures = getattr(begin(), "__self__")  # noqa: B009  # mypy knows no more than a callable
+        [begun] = set(forks.begins) - others
+        measures = forks.begins[begun][0]()
         test.run("good")
         assert lock_of(measures).acquire(timeout=1)
         forks.begin_child()
@@ -260,8 +260,8 @@ class Racing:
         with FireCron(good).testing("2026-11-18T08:59:00Z") as test:
             others, meters = set(forks.begins), Meters()
             instrument(test.locks, meters.provider)
-            [begin] = set(forks.begins) - others
-            measures = getattr(begin(), "__self__")  # noqa: B009  # mypy knows no more than a callable
+            [begun] = set(forks.begins) - others
+            measures = forks.begins[begun][0]()
             replace_lock(measures, lock)
             return Racing(test.locks.events, meters, type(measures))
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from weakref import WeakMethod
+from types import MethodType
+from typing import cast
+from weakref import ref
 
 
 class Flag(threading.Event):
@@ -44,7 +46,8 @@ class Flag(threading.Event):
 # --- forks
 
 
-begins: dict[WeakMethod[Callable[[], object]], None] = {}
+# By a mark: the object and its method. A WeakMethod won't do: its callback may raise at the end of a program.
+begins: dict[object, tuple[ref[object], Callable[[object], object]]] = {}
 
 
 def in_each_process(begin: Callable[[], object]) -> None:
@@ -60,21 +63,19 @@ def in_each_process(begin: Callable[[], object]) -> None:
 
 def in_each_child(begin: Callable[[], object]) -> None:
     """Call this method in each forked child for as long as its object lives, in the order in which they came here."""
-    begins[WeakMethod(begin, _forget)] = None
-
-
-def _forget(begin: WeakMethod[Callable[[], object]]) -> None:
-    begins.pop(begin, None)
+    method, mark = cast("MethodType", begin), object()
+    forget = begins.pop  # the module's own names may be gone at the end of a program
+    begins[mark] = ref(method.__self__, lambda _: forget(mark, None)), method.__func__
 
 
 def begin_child() -> None:
     """Begin anew in a forked child. What raises keeps nothing else from it, and is raised at the end."""
     raised: BaseException | None = None
-    for reference in list(begins):
-        begin = reference()
+    for owner, method in list(begins.values()):
+        one = owner()
         try:
-            if begin is not None:
-                begin()
+            if one is not None:
+                method(one)
         except BaseException as error:
             raised = raised or error
     if raised is not None:

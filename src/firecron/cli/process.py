@@ -485,7 +485,7 @@ def _time(database: Database, name: str) -> Moment | Refusal:
 def _patiently(
     one_try: Callable[[], T | Refusal], database: Database, name: str, signals: Signals, wait: float
 ) -> T | Refusal:
-    """Call `attempt` until a later try can't end otherwise, or until `wait` seconds are over; return its last answer.
+    """Call `one_try` until a later try can't end otherwise, or until `wait` seconds are over; return its last answer.
 
     Once it was refused because the lock is held, changes of the lock's node end the pauses. Raises Stopping if a signal
     arrives first.

@@ -1,14 +1,14 @@
 """Work under a lock: the tries for it, the block of `hold`, and the function that `with_lock` calls.
 
-    with closing(Waiting(database, name, wait)) as waiting:
-        answer = ...  # one try, for `waiting.start()` seconds at most
-        while waiting.goes_on(answer):
-            waiting.wait()
+    with closing(Tries(database, name, wait)) as tries:
+        answer = ...  # one try, for `tries.start(least)` seconds at most
+        while tries.goes_on(answer):
+            tries.wait()
             answer = ...
 
 The loop is the same on a thread, on an event loop, and where a signal ends the pause. `try_once` makes one try and, if
 it takes the lock, makes the lease and hands it to the keeper. `acquire` and `acquire_async` try until the wait is over,
-and emit the answer. A run claims its tick by `Database.attempt`, and makes its lease when the run begins.
+and emit the answer. A run claims its tick by `Database.try_to_acquire`, and makes its lease when it begins.
 
 No work runs without its lock. The lock is renewed while the work runs, and released when the work ends, also by an
 exception.

@@ -118,7 +118,7 @@ class Database:
         # The refusals that were logged at their higher level, as lock name and reason.
         self._told: LastValues[tuple[str, str], None] = LastValues()
         # With clocks of its own it is a test's, and the test may have many.
-        self._places = None if timing is None else Places()
+        self._has_own_places = timing is not None
         self._begin()
         in_each_child(self.after_fork)
 
@@ -136,7 +136,7 @@ class Database:
             self.events,
             timeout,
             begin=on_thread if self.has_threads and settings.watch else None,
-            places=self._places or places_of(os.getpid()),
+            places=Places() if self._has_own_places else places_of(os.getpid()),
             chance=self.chance,
         )
         self.keeper = Keeper(self.timing, self.events, timeout, has_thread=self.has_threads)
@@ -146,12 +146,12 @@ class Database:
     def after_fork(self) -> None:
         """Begin anew in a forked child: sockets, threads and leases are the parent's."""
         estimate, readers = self.clock.estimate, self._readers_clock.estimate
-        self.store.after_fork()
         self.identity = self.identity.settled()
         self.keeper.abandon()
         self.streams.abandon()
         self._begin()
         self.clock.estimate, self._readers_clock.estimate = estimate, readers
+        self.store.after_fork()  # last: if a user's store raises here, no lease of the parent is trusted all the same
 
     # --- time, and exchanges with it
 

@@ -304,13 +304,14 @@ class Lease:
         """End the lease in a forked child, without an event: it is the parent's."""
         if self._process is self.database.process:
             return
-        self._process = self.database.process
         self._state_lock = threading.Lock()
         self._request_lock = self.database.timing.lock()
         self._state = "released"
         # A new flag, because a thread that only the parent has may hold the lock of the old one.
-        self._lost = Flag()
-        self._lost.set()
+        lost = Flag()
+        lost.set()
+        self._lost = lost
+        self._process = self.database.process  # last: until then, another thread of the child must not trust the lease
 
     def _report_lost(self, why: str) -> None:
         self._emit("lock.lost", logging.ERROR, f'Lock "{self.name}" lost: {why}', why=why)

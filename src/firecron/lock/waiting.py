@@ -19,7 +19,7 @@ pause as if all were still there.
 
     follow = Follow("cron-locks/report", wake)
     streams.add(follow)           # from here on `wake` is called, by another thread, whenever `update` changes
-    follow.heard                  # the last value that came; None while no stream is open: poll
+    follow.update                 # the last value that came; None while no stream is open: poll
     streams.discard(follow)
 
 A stream is a thread and a connection. It opens with the first follower of its node, and ends with the last one. If it

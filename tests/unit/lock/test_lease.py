@@ -13,6 +13,7 @@ from tests.simulation.network import failing
 from tests.simulation.world import World
 
 from firecron import Cancelled, Lease, LeaseLost
+from firecron.base.clocks import TimedLock
 from firecron.errors import Denied, Unavailable
 from firecron.lock.blocks import try_once
 
@@ -233,6 +234,25 @@ def test_in_a_forked_child_a_lease_is_over_without_a_word(world: World, one: Ins
     lease.lose("said")
     assert world.node() == before
     assert len(one.events) == said
+
+
+def test_no_thread_of_a_child_trusts_the_lease_while_another_one_ends_it(
+    one: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looks at that moment finds it over."""
+    lease = one.acquire()
+    one.locks.database.after_fork()
+    seen: list[bool] = []
+    make = one.locks.database.timing.lock
+
+    def looking() -> TimedLock:
+        monkeypatch.setattr(one.locks.database.timing, "lock", make)
+        seen.extend([lease.is_held(), bool(lease.lost)])
+        return make()
+
+    monkeypatch.setattr(one.locks.database.timing, "lock", looking)
+    assert lease.lost
+    assert seen == [False, True]
 
 
 def asked(one: Instance, lease: Lease) -> bool:

@@ -137,6 +137,31 @@ def test_a_forked_child_waits_for_no_thread_of_the_parent() -> None:
     assert store.forks == 1
 
 
+def test_a_store_that_raises_in_a_forked_child_leaves_no_lease_trusted() -> None:
+    """The leases are the parent's in any case. What the store has raised is raised once all have begun."""
+
+    class Broken(MemoryStore):
+        def after_fork(self) -> None:
+            raise ValueError("broken")
+
+    timing = FakeTiming()
+    locks = LockService(store=Broken(timing.now), timing=timing, has_threads=False)
+    lease = locks.acquire("held", 60)
+    with pytest.raises(ValueError, match="broken"):
+        locks.database.after_fork()
+    assert isinstance(lease, Lease)
+    assert (bool(lease.lost), lease.release()) == (True, False)
+
+
+def test_all_places_for_streams_are_free_in_a_forked_child() -> None:
+    """The streams that have taken places are the parent's."""
+    database = make_service()[0].database
+    while database.streams.places.take():
+        pass
+    database.after_fork()
+    assert database.streams.places.take()
+
+
 class Stuck(Kept):
     """A lease at which the keeper's look never ends."""
 

@@ -54,6 +54,35 @@ async def double(value: int, *, plus: int = 0) -> int:
     return 2 * value + plus
 
 
+class Doubling:
+    """An object that is called as an async function is, with a value from the start."""
+
+    def __init__(self, value: int = 3) -> None:
+        self.value = value
+
+    async def __call__(self) -> int:
+        return await double(self.value)
+
+
+def test_an_object_with_an_async_call_is_an_async_function_and_its_class_is_none() -> None:
+    """The object's call is awaited on the loop. To call the class makes an object, on a thread as all that blocks."""
+    made: list[object] = []
+
+    class Noted(Doubling):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(threading.current_thread())
+
+    async def body(run: Run) -> None:
+        assert await run.step("a", Doubling(4)) == 8
+        with pytest.raises(ConfigurationError, match="what JSON can say"):
+            await run.step("b", Noted)  # type: ignore[misc]  # a checker can't know that the job is async
+
+    assert Loop(body).run().outcome == "succeeded"
+    assert made
+    assert threading.current_thread() not in made
+
+
 def test_async_and_blocking_functions_are_awaited() -> None:
     """An async function runs on the loop, a blocking one on a thread that knows its run; both get their arguments."""
     threads: list[object] = []

@@ -50,7 +50,12 @@ def test_an_async_function_is_no_step_of_a_sync_job() -> None:
     def hidden() -> object:
         return work()
 
-    for function, said in ((work, "is given the async function"), (hidden, "returned an awaitable")):
+    class Called:
+        async def __call__(self) -> int:
+            return 1
+
+    asked = ((work, "is given the async function"), (Called(), "is given the async function"))
+    for function, said in (*asked, (hidden, "returned an awaitable"), (Called, "what JSON can say")):
 
         def body(run: Run, function: Callable[[], object] = function) -> None:
             run.step("a", function)
