@@ -19,6 +19,7 @@ from flask import Flask
 from tests.simulation.chance import Chance
 
 from firecron import FireCron
+from firecron.base.clocks import Timing
 from firecron.base.events import Event
 from firecron.cron.schedule import Schedule
 from firecron.jobs.catalogue import CatalogueEntry
@@ -174,9 +175,14 @@ class Page:
     """One instance with a page, and how it is called; `events` are what it said."""
 
     def __init__(
-        self, *jobs: object, shell: Shell = "asgi", settings: Mapping[str, Any] | None = None, **access: Any
+        self,
+        *jobs: object,
+        shell: Shell = "asgi",
+        settings: Mapping[str, Any] | None = None,
+        timing: Timing | None = None,
+        **access: Any,
     ) -> None:
-        self.crons = FireCron(*jobs, enabled=False, settings=load(**(settings or {})), chance=Chance())
+        self.crons = FireCron(*jobs, enabled=False, settings=load(**(settings or {})), timing=timing, chance=Chance())
         self.events: list[Event] = []
         self.crons.events.subscribe(self.events.append)
         given = access or OPEN

@@ -16,7 +16,7 @@ from tests.stores.raw_server import LONG, Behaviour, Raw, Wire, serving
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.errors import Denied, EmulatorDown, StoreError, Unavailable
 from firecron.rtdb.store import RtdbStore
-from firecron.rtdb.stream import redirected
+from firecron.rtdb.stream import Stream, redirected
 from firecron.rtdb.target import Target, find_target
 from firecron.rtdb.transport import OpenReply
 from firecron.store import KeptAlive, Watch
@@ -129,10 +129,17 @@ def test_what_comes_twice_is_told_twice_and_unknown_events_are_not() -> None:
 
 
 @pytest.mark.parametrize("pieces", [[], [KEEP_ALIVE], [FIRST[:-1]]], ids=["nothing", "a keep-alive", "half an event"])
-def test_a_proxy_that_holds_events_back_is_found_out(pieces: list[bytes]) -> None:
+def test_a_proxy_that_holds_events_back_is_found_out(pieces: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a whole first event within the time of a request there is no stream."""
+    timing, begin = FakeTiming(), Stream.begin
+
+    def begin_late(stream: Stream) -> None:
+        timing.advance(LONG - 0.1)  # only once the head has come: nothing else is to outlast the deadline
+        begin(stream)
+
+    monkeypatch.setattr(Stream, "begin", begin_late)
     started = time.monotonic()
-    with pytest.raises(Unavailable, match="no first event"), watching(sending(*pieces), seconds=0.2):
+    with pytest.raises(Unavailable, match="no first event"), watching(sending(*pieces), timing=timing):
         pass
     assert time.monotonic() - started < LONG / 2
 

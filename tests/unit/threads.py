@@ -96,9 +96,10 @@ class Followed(FakeTiming):
                 waiting = set(self._resting)
             self.advance(step)
             for thread in waiting:
-                self._await_rest(thread)
+                self.await_rest(thread)
 
-    def _await_rest(self, thread: threading.Thread) -> None:
+    def await_rest(self, thread: threading.Thread) -> None:
+        """Return once this thread has noticed what time it is and waits for more to pass, or has ended."""
         patience = time.monotonic() + PATIENCE
         with self._changed:
             while thread.is_alive() and self._resting.get(thread) != self._ahead:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 
-from firecron.base.flag import Flag
+from firecron.base.flag import Flag, in_each_process
 from firecron.base.instants import to_datetime, to_milliseconds
 from firecron.base.texts import described
 from firecron.cron.schedule import Schedule, newest
@@ -114,15 +114,19 @@ class Execution:
         self._loop = loop
         self._database = database
         self._steps = steps
-        self._changed = threading.Condition()
-        self._body: Body[Run] | None = None
         self._is_cancelled = False
         self._has_blocked = False
+        in_each_process(self._begin_process)
         run.look_at(lambda: lease.lost)
         if steps is not None:
             run.take_steps(steps)
         lease.when_lost(self.on_lost)
         lease.when_cancelled(self.on_cancelled)
+
+    def _begin_process(self) -> None:
+        """Begin without a call. In a forked child nobody cancels the parent's, from whose body the child comes back."""
+        self._changed = threading.Condition()
+        self._body: Body[Run] | None = None
 
     def call_with_retries(self) -> CallResult:
         """Call the job's function, after a failure again, as often as it has retries. Return the last ending."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from inspect import isawaitable, iscoroutine
 from typing import Literal
 
+from firecron.base.flag import in_each_process
 from firecron.base.threads import in_thread, off_loop, to_its_end
 from firecron.errors import ConfigurationError
 from firecron.jobs.decorator import is_async
@@ -67,8 +68,6 @@ class Steps:
         self._claimant = claimant
         self._now = now
         self._is_async = is_async
-        self._lock = threading.Lock()
-        self._reading = threading.Lock()
         # The nodes of earlier claims, by their keys; None until they are read.
         self._found: dict[str, object] | None = {} if is_first else None
         self._steps: dict[str, Step] = {}
@@ -76,6 +75,11 @@ class Steps:
         self._is_over = False
         # What is wrong with the steps of the last try: one was not awaited, or still ran.
         self.left: ConfigurationError | None = None
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
+        self._lock = threading.Lock()
+        self._reading = threading.Lock()
 
     # --- for the body, by way of its run
 

@@ -8,12 +8,14 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from tests.unit.locks import lock_of
 from tests.unit.runs.bodies import Passing, job_of, make_run, raising, running_loop
 from tests.unit.threads import PATIENCE, ended
 
 from firecron import Run
 from firecron.base.clocks import Timing
 from firecron.base.events import Event
+from firecron.base.flag import begin_child
 from firecron.jobs.job import Job
 from firecron.lock.database import Database
 from firecron.lock.lease import Lease
@@ -72,6 +74,26 @@ def test_a_run_that_blocks_the_loop_says_so_once() -> None:
     assert tries == [0, 5_000]
     blocked = [event.fields["blocked"] for event in heard if event.slug == "loop.blocked"]
     assert blocked == [5_000]
+
+
+def test_a_body_that_forks_waits_in_the_child_for_no_thread_of_the_parent() -> None:
+    """Another thread may be telling the run to stop at that moment: the child ends its try all the same, as lost."""
+    executions: list[Execution] = []
+    calls: list[CallResult] = []
+
+    def work() -> None:
+        telling = threading.Thread(target=lock_of(executions[0], "_changed").acquire)
+        telling.start()
+        assert ended(telling)
+        begin_child()
+        raise ValueError
+
+    job = job_of(work)
+    executions.append(unlocked(replace(job, options=replace(job.options, retries=1)), make_run(), None))
+    calling = threading.Thread(target=lambda: calls.append(executions[0].call_with_retries()), daemon=True)
+    calling.start()
+    assert ended(calling)
+    assert [call_result.outcome for call_result in calls] == ["lost"]
 
 
 class Waiting(FakeTiming):

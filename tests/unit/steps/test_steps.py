@@ -8,9 +8,12 @@ import pytest
 from tests.simulation.fleet import Fleet
 from tests.simulation.network import nothing
 from tests.simulation.world import NAME, START, slot
+from tests.unit.locks import lock_of
 from tests.unit.steps.sync_jobs import Calls, steps_of
+from tests.unit.threads import ended
 
 from firecron import ConfigurationError, Denied, LeaseLost, Run
+from firecron.base.flag import begin_child
 from firecron.errors import Unavailable
 
 
@@ -308,3 +311,28 @@ def test_i49_steps_of_one_tick_are_not_seen_by_another() -> None:
     ticks = fleet.world.store.get(f"cron-steps/{NAME}")
     assert isinstance(ticks, dict)
     assert set(ticks) == set(fleet.world.history())
+
+
+def test_a_body_that_forks_waits_in_the_child_for_no_thread_of_the_parent() -> None:
+    """Another thread may be at a step at that moment: the child's step raises LeaseLost, and its body ends."""
+    fleet = Fleet()
+    calls = Calls()
+    ends: list[object] = []
+
+    def body(run: Run) -> None:
+        steps = vars(run)["_steps"]
+        for name in ("_lock", "_reading"):
+            stepping = threading.Thread(target=lock_of(steps, name).acquire)
+            stepping.start()
+            assert ended(stepping)
+        begin_child()
+        with pytest.raises(LeaseLost):
+            run.step("a", calls, 1)
+
+    fleet.body = body
+    one = fleet.instance()
+    turning = threading.Thread(target=lambda: ends.append(one.turn(slot())), daemon=True)
+    turning.start()
+    assert ended(turning)
+    assert len(ends) == 1
+    assert calls.seen == []
