@@ -147,7 +147,12 @@ LEASES = in_file(
     ),
     ("            if not self._was_lost:\n", "            if True:\n", LEASE),
     ('        self._state = "released"\n        # A new flag', "        # A new flag", LEASE),
-    ("        self._lost = Flag()\n        self._lost.set()\n", "        self._lost = Flag()\n", LEASE),
+    ("        lost = Flag()\n        lost.set()\n", "        lost = Flag()\n", LEASE),
+    (
+        "            return\n        self._state_lock = ",
+        "            return\n        self._process = self.database.process\n        self._state_lock = ",
+        LEASE,
+    ),
     ("            self._lost.set()  # before the loss is reported", "            # before the loss is reported", LEASE),
     (
         "        except Exception as error:\n            # This may run",
