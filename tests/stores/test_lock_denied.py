@@ -10,6 +10,7 @@ from firecron.lock.lease import Lease
 from firecron.lock.refusal import Refusal
 from firecron.locks import LockService
 from firecron.settings import load
+from firecron.testing import FakeTiming
 from rtdb_emulator.pytest_plugin import Rtdb
 
 NAME = "job"
@@ -108,8 +109,8 @@ def test_a_loser_whom_all_rules_stop_is_told_that_it_is_held(rtdb: Rtdb, app: Ap
 @pytest.mark.parametrize("read", [MINE, False])
 def test_a_holder_whom_the_rules_stop_keeps_its_lease_as_it_is(rtdb: Rtdb, make_app: MakeApp, read: object) -> None:
     """When the rules change under a holder its renewal raises Denied, its release gives up, and the record stays."""
-    settings = load(request_timeout=0.5, acquire_timeout=1, release_timeout=1)
-    holder = LockService(make_app(databaseAuthVariableOverride={"uid": "firecron"}), settings)
+    # Time passes only in the pauses between the tries.
+    holder = LockService(make_app(databaseAuthVariableOverride={"uid": "firecron"}), timing=FakeTiming())
     lease = holder.acquire(NAME, TTL)
     assert isinstance(lease, Lease)
     before = rtdb.get(PATH)

@@ -70,7 +70,7 @@ def test_a_job_that_is_late_is_503(catalogue: Catalogue, shell: Shell) -> None:
 def test_a_database_that_is_away_is_503_unknown(catalogue: Catalogue, rtdb: Rtdb, shell: Shell) -> None:
     """Nobody knows then whether a job is late: that is no "ok", and the log says why, once."""
     rtdb.faults.answer(503, times=None)
-    instance = Fleet().instance(shell, request_timeout=0.5, acquire_timeout=0.5)
+    instance = Fleet().instance(shell)
     for _ in range(2):
         reply = health(instance)
         assert (reply.status, reply.body) == (503, {"status": "unknown", "jobs": []})

@@ -163,7 +163,7 @@ def test_without_the_database_a_pause_fails_and_an_act_is_only_missed(monkeypatc
     """A pause raises; an act that was done before says in a WARNING that it is not recorded."""
     with Emulator() as emulator:
         monkeypatch.setenv("FIREBASE_DATABASE_EMULATOR_HOST", emulator.host)
-        locks = LockService(settings=load(request_timeout=0.5, database_url=emulator.database_url("gone")))
+        locks = LockService(settings=load(database_url=emulator.database_url("gone")))
         locks.pause("job")
     failed = warnings_of(locks)
     with pytest.raises(Unavailable):
