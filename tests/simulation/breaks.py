@@ -21,7 +21,7 @@ class Break:
     """What is broken, and what an oracle that looks has to find.
 
     `row` is a fleet of `fleets/rows.py`, by its words. Without one the fleets are those of the seeds from `first`
-    on, or of a `world` of the wider ones.
+    on, of all or of a `world` of the wider ones.
     """
 
     what: str
@@ -35,7 +35,7 @@ class Break:
     def seeds(self, number: int, first: int = 1) -> range:
         """Return so many seeds that may find it, from the `first` one on."""
         start = self.first + first - 1
-        return seeds_of(self.world, number, first) if self.world else range(start, start + number)
+        return seeds_of(self.world, number, start) if self.world else range(start, start + number)
 
     @property
     def patch(self) -> Patch:
@@ -143,7 +143,7 @@ BREAKS = (
     Break("an abandoned run has no entry", "runs.policy",
           "if record.unfinished is not None and not claim.is_rerun:", "if False:"),
     Break("an entry replaces any other", "runs.entry",
-          "return ours > theirs if is_ours else ours >= theirs", "return True"),
+          "return ours > theirs if is_ours else ours >= theirs", "return True", first=401),
     # --- threads
     Break("a run that has ended keeps its place", "runs.lanes",
           "            lane.running.discard(turn)\n            if goes_on", "            if goes_on"),
@@ -179,7 +179,7 @@ BREAKS = (
     Break("the outcome is the body's, whatever the release says", "runs.runner",
           'outcome = "lost" if lease.was_lost else outcome', 'outcome = "succeeded" if outcome == "lost" else outcome'),
     Break("a catch-up claims its own tick first", "runs.policy",
-          "        if late:", "        if late and due is None:"),
+          "        if late:", "        if late and due is None:", first=_SELDOM),
     # --- steps, cancelled runs, even distances
     Break("a recorded step is called again", "steps.protocol",
           "if step.record is not None and step.record.is_done:", "if False:", first=_RICHER),
@@ -273,7 +273,7 @@ BREAKS = (
     # --- clocks that are wrong by nearly the margin
     Break("a contender waits for no margin", "lock.record",
           "return now < self.free_at(margin)", "return now < self.expiresAt",
-          world="skewed clocks"),
+          world="skewed clocks", first=_SELDOM),
     Break("a holder trusts its lease to the very end", "lock.record",
           "return self.reading.mono + span - max(margin, wrong)", "return self.reading.mono + span",
           world="skewed clocks"),
