@@ -11,9 +11,11 @@ else
 VENV := .venv-$(shell $(PYTHON) -c 'import platform; print(platform.python_version())' 2>/dev/null)
 endif
 LOWEST := $(VENV:.venv%=.venv-lowest%)
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 INSTALLED := $(VENV)/installed
 LOWEST_INSTALLED := $(LOWEST)/installed
+RELEASE := $(VENV:.venv%=.venv-release%)
+RELEASE_INSTALLED := $(RELEASE)/installed
 
 # Fails with one line where $(PYTHON) can't make the environment.
 define need_python
@@ -31,7 +33,7 @@ demo: $(INSTALLED) ## several instances race for the ticks of one job
 	$(BIN)/python -m firecron.demo $(ARGS)
 
 # More workers than most machines have cores to spare: the tests of real processes wait for ticks, most of their time.
-WORKERS := 4
+WORKERS := 6
 
 .PHONY: test
 test: $(INSTALLED) ## the tests; ARGS="-k name" is handed to pytest
@@ -43,16 +45,31 @@ test-oldest: ## the unit tests with the oldest Python 3.11 on this machine, if a
 	@oldest=$$($(PYTHON) tools/oldest_python.py) || exit; \
 	[ -z "$$oldest" ] || $(MAKE) --no-print-directory PYTHON="$$oldest" TESTS=tests/unit test
 
+.PHONY: test-pythons
+test-pythons: ## the tests with each Python that is supported, the newest that can be had; TESTS=tests/unit for some
+	$(need_python)
+	@for python in $$($(PYTHON) tools/pythons.py); do \
+		$(MAKE) --no-print-directory PYTHON="$$python" test || failed="$$failed $$python"; \
+	done; [ -z "$$failed" ] || { echo "the tests fail with$$failed" >&2; exit 1; }
+
 .PHONY: node
-node: ## the Node clients that the tests in tests/node run; without them these are skipped
+node: ## the Node clients of tests/node, and TypeScript for the page's scripts; without them the tests are skipped
 	$(need_python)
 	@$(PYTHON) tools/node_clients.py
 
 .PHONY: check
-check: $(INSTALLED) ## lint, format and types
+check: $(INSTALLED) ## lint, format, types, spelling, and what a public repository runs
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/codespell
+	VALIDATE_PYPROJECT_NO_NETWORK=1 $(BIN)/validate-pyproject pyproject.toml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.readthedocs .readthedocs.yaml
+	$(BIN)/zizmor --offline --quiet .github .pre-commit-config.yaml
 
 .PHONY: docs
 docs: $(INSTALLED) ## the guide and the API reference, in build/docs; ARGS="-E" reads every page anew
@@ -82,7 +99,7 @@ node-walk: node $(INSTALLED) ## two real Node clients walk STEPS random steps be
 	$(BIN)/python -m tests.node.walk --steps $(STEPS) $(if $(SEED),--seed $(SEED))
 
 .PHONY: fleet
-fleet: $(INSTALLED) ## count what 50 and 200 started instances ask for a tick, and kill 110 of 120; about four minutes
+fleet: $(INSTALLED) ## count what 50 and 200 started instances ask for a tick, and kill 110 of 120; about three minutes
 	$(BIN)/python tests/bench/fleet.py all
 
 ROUNDS ?= 50
@@ -115,9 +132,8 @@ browser: $(INSTALLED) ## find or install a Chromium, for the tests of pages; wit
 	$(BIN)/python tools/browser.py
 
 .PHONY: build
-build: $(INSTALLED) ## sdist and wheel, in dist/
-	rm -rf dist
-	$(BIN)/python -m build
+build: $(RELEASE_INSTALLED) ## sdist and wheel in dist/, and what lies beside them in build/release; with TAG= a release's
+	$(RELEASE)/bin/python tools/release.py "$(TAG)"
 
 .PHONY: constraints
 constraints: ## pin the newest versions in requirements/constraints.txt (with the oldest Python 3.11)
@@ -149,4 +165,11 @@ $(LOWEST_INSTALLED): pyproject.toml
 	@$(PYTHON) -m venv --clear $(LOWEST)
 	@$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[dev]'
+	@touch $@
+
+$(RELEASE_INSTALLED): requirements/release.txt
+	$(need_python)
+	@echo 'Installing into $(RELEASE)'
+	@$(PYTHON) -m venv --clear $(RELEASE)
+	@$(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/release.txt
 	@touch $@

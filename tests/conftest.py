@@ -189,6 +189,14 @@ def run_pytest(run: Run, tmp_path: Path) -> RunPytest:
     def complete(text: str, *arguments: str) -> Finished:
         Path(tmp_path, "test_it.py").write_text(text, "utf-8")
         plugin = [] if INSTALLED else ["-p", PLUGIN]
-        return run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", *plugin, *arguments)
+        # These take as long to import as pytest.
+        unused = [f"-pno:{name}" for name in ("cacheprovider", "hypothesispytest", "anyio", "timeout")]
+        return run("-m", "pytest", "-q", *unused, "-W", "error", *plugin, *arguments)
 
     return complete
+
+
+@pytest.fixture(params=("asgi", "flask", "django"))
+def shell(request: pytest.FixtureRequest) -> Any:
+    """Each framework that the page and the triggers are served by: they must not differ."""
+    return request.param

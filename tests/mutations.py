@@ -28,6 +28,7 @@ from pathlib import Path
 from tests.invariants.equivalent_mutants import EQUIVALENT
 from tests.invariants.mutants import RECORD_MUTANTS, Mutant
 from tests.invariants.mutants_holding import HOLDING_MUTANTS
+from tests.invariants.mutants_holds import HOLD_MUTANTS
 from tests.invariants.mutants_invariants import INVARIANTS
 from tests.invariants.mutants_retry_policy import HEARING_MUTANTS
 from tests.invariants.mutants_runs import RUN_MUTANTS
@@ -43,16 +44,10 @@ from tests.mutation.reach import Reach, collect, digest, meaning
 from tests.mutation.trial import FAILED, Judged, Trials
 
 LOCK_MUTANTS = HEARING_MUTANTS + RECORD_MUTANTS + HOLDING_MUTANTS
-MUTANTS = LOCK_MUTANTS + INVARIANTS + STEP_MUTANTS + RUN_MUTANTS + VERDICT_MUTANTS
+MUTANTS = LOCK_MUTANTS + INVARIANTS + STEP_MUTANTS + RUN_MUTANTS + VERDICT_MUTANTS + HOLD_MUTANTS
 
 # All mutants of these are listed by hand, so that none are generated.
-LISTED = {
-    "lock/fields.py",
-    "lock/lease.py",
-    "lock/protocol.py",
-    "lock/record.py",
-    "steps/protocol.py",
-}
+LISTED = {"lock/fields.py", "lock/lease.py", "lock/protocol.py", "lock/record.py", "steps/protocol.py"}
 # These are no part of what runs jobs.
 APART = {"cli", "demo", "testing"}
 

@@ -54,22 +54,21 @@ HOMES = {
         ("requests", "urllib3", "google", "firebase_admin"), ("rtdb", "triggers.access", "cloud_logging", "demo")
     ),
     "croniter": (),
-    **dict.fromkeys(("pydantic", "pydantic_core", "pydantic_settings"), ("settings", "lock.record", "lock.fields")),
+    **dict.fromkeys(("pydantic", "pydantic_core", "pydantic_settings"), ()),
     **dict.fromkeys(("typer", "rich"), ("cli", "demo")),
     "django": ("management",),
 }
-WITHOUT_THREADS = ("cron", "lock.record", "lock.protocol", "runs.policy", "runs.turn", "ops.views", "ops.health")
+WITHOUT_THREADS = ("cron", "lock.record", "lock.protocol", "runs.policy", "runs.lane", "ops.views", "ops.health")
 
 KNOWS_RTDB = ("rtdb", "lock.database", "ops", "cli")
 # A server of certificates or pings that drips must not hold a thread, and only the transport has a wall deadline
 # (decision 0019).
 ALLOWED_PAST_THE_PORT = {
-    ("triggers.access", "rtdb.transport"),
-    ("pings", "rtdb.transport"),
+    (module, target) for module in ("triggers.access", "pings") for target in ("rtdb.transport", "rtdb.failures")
 }
 
 CONVERSIONS = ("to_text", "to_milliseconds", "to_datetime")
-NODES = ("cron-locks", "cron-runs", "cron-instances", "cron-groups", "cron-steps", "cron-jobs")
+NODES = ("cron-locks", "cron-runs", "cron-errors", "cron-instances", "cron-groups", "cron-steps", "cron-jobs")
 # What is called in these modules, whoever needs it: the function, by its name alone.
 CALLED_IN = {
     **dict.fromkeys(("wrap_future", "run_in_executor", "to_thread"), ("base.threads",)),
@@ -84,10 +83,7 @@ CALLED_IN = {
 FORMS = ("%Y-%m-%dT", "%FT")
 FORMS_IN = ("base.instants", "logging")
 # What is emitted in one module, by its slug.
-EMITTED_IN = {
-    "run.skipped": "runs.lanes",
-    "run.missed": "runs.lanes",
-}
+EMITTED_IN = {"run.skipped": "runs.lanes", "run.missed": "runs.lanes"}
 # The conformance kit spells node names and fields itself. If it took them from the code that it tests, a wrong name
 # would be wrong in both, and the kit would pass.
 INDEPENDENT = ("testing.conformance",)

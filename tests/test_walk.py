@@ -21,10 +21,11 @@ class Ceiling(NamedTuple):
 
 # One rises only with its reason beside it.
 CEILINGS = {
-    "tick": Ceiling(37, 46, parses=2),
+    "tick": Ceiling(32, 43, parses=2),
     "hold": Ceiling(18, 22, parses=2),
-    # A store is called by its target's name, which the page shows.
-    "page": Ceiling(32, 38, parses=1),
+    # A store is called by its target's name, which the page shows; a verdict has what a program says about its job. The
+    # holds and the mutes are read with the catalogue. What to do is a remedy: its words, and when it is offered.
+    "page": Ceiling(37, 42, parses=1),
 }
 
 

@@ -17,8 +17,8 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from inspect import formatannotation, getsource
+from dataclasses import dataclass, fields
+from inspect import getsource
 from os.path import relpath
 from pathlib import Path
 from types import ModuleType
@@ -264,7 +264,7 @@ def _read(app: Sphinx, page: str, source: list[str]) -> None:
 def _docstring(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
     lines[:] = as_restructured(lines)
     if obj is Settings:
-        lines += [f":param {name}: {_text(field.description or '')}" for name, field in Settings.model_fields.items()]
+        lines += [f":param {setting.name}: {_text(setting.metadata['description'])}" for setting in fields(Settings)]
 
 
 def _load_types(app: Sphinx, obj: object, is_bound: bool) -> None:
@@ -281,15 +281,10 @@ def _load_types(app: Sphinx, obj: object, is_bound: bool) -> None:
 def _signature(
     app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, returns: str | None
 ) -> tuple[str | None, str | None]:
-    """No signature of what is not called; and of Settings one by their fields, because what pydantic gives instead has
-    each of their bounds.
-    """
+    """No signature of what is not called; and of Settings one by their fields, because they take any keyword."""
     if obj is Settings:
-        fields = [
-            f"{name}: {formatannotation(field.annotation)} = {field.default!r}"
-            for name, field in Settings.model_fields.items()
-        ]
-        return f"(*, {', '.join(fields)})", None
+        parameters = [f"{setting.name}: {setting.type} = {setting.default!r}" for setting in fields(Settings)]
+        return f"(*, {', '.join(parameters)})", None
     if what == "class" and signature == "()":
         return "", None
     return signature and _DEFAULT.sub(r"\1", signature), returns

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from firecron.jobs.job import Around
     from firecron.leaders.leaders import Leadership
     from firecron.page.access import AccessFunction, AccessOptions, PageOptions
-    from firecron.page.live import Live
     from firecron.page.site import PageSite
     from firecron.scheduler.startup import Verdict
     from firecron.settings import Settings
@@ -59,7 +58,7 @@ class FireCron:
     """Finds the jobs in `providers`, and runs each of their ticks on exactly one of the instances.
 
     `registry` holds the jobs of this process, `history` reads past runs, `events` reports what happens, and `locks` is
-    the LockService of the same database, for everything that is not a job. `database`, `engine`, `health` and
+    the LockService of the same database, for everything that is not a job. `database`, `engine`, `board` and
     `start_watch` are internal.
 
     Args:
@@ -91,7 +90,8 @@ class FireCron:
         from firecron.jobs.job import without_jobs
         from firecron.lock.database import Database
         from firecron.locks import LockService
-        from firecron.ops.board import Board, HealthReport
+        from firecron.ops.board import Board
+        from firecron.ops.late import LateJobs
         from firecron.runs.history import History
         from firecron.scheduler.engine import Engine
         from firecron.scheduler.start_watch import StartWatch
@@ -112,7 +112,8 @@ class FireCron:
         self._stopper = Stopper(self._stop, has_threads=has_threads)
         self.engine = Engine(database, self.history, crew, around)
         self.registry = self.engine.registry
-        self.health = self.engine.lateness.evaluator = HealthReport(Board(database))
+        self.board = Board(database)
+        self.engine.lateness.evaluator = LateJobs(database, self.engine.publisher.since, self.board.note)
         self.engine.explore(*providers)
         self._jobless = without_jobs(*providers)
         in_each_child(self.after_fork)
@@ -125,7 +126,7 @@ class FireCron:
         """The production guard's decision about this process."""
         from firecron.scheduler.startup import evaluate_guard
 
-        return evaluate_guard(self._enabled, self.settings.runtime_variable, self.settings.runtime_value)
+        return evaluate_guard(self._enabled, self.settings)
 
     def check_jobs(self) -> None:
         """Raise ConfigurationError if a job's timings are too short for the lock's promises, as `start` does first."""
@@ -175,7 +176,7 @@ class FireCron:
             self._started_in, self._against = os.getpid(), against
         atexit.register(self.stop)
         try:
-            say_start(self.database, self.engine, verdict, against, address, self._jobless)
+            say_start(self, against, address, self._jobless)
             if ticks:
                 self._begin(stops)
         except BaseException:
@@ -184,11 +185,10 @@ class FireCron:
         return self
 
     def _begin(self, stops: int) -> None:
-        from firecron.base.instants import to_datetime
         from firecron.scheduler.startup import say_jobs
 
         self.engine.is_ticking = True
-        say_jobs(self.events, self.registry, self.engine.leaders, to_datetime(round(self.database.timing.wall())))
+        say_jobs(self)
         self.engine.start()
         if self._stops != stops:
             self._stopper.stop_here()  # `stop` was called while the engine started
@@ -421,7 +421,7 @@ class FireCron:
         """
         from firecron.web import AsgiApp
 
-        page_site, live = _page(
+        site = _page(
             self,
             may_wait=True,
             read_only=read_only,
@@ -433,7 +433,7 @@ class FireCron:
             email=email,
             open_to_all=open_to_all,
         )
-        return AsgiApp(page_site, self.settings.workers, self, live)
+        return AsgiApp(site, self.settings.workers, self, site.live)
 
     def status_blueprint(self, *, name: str = "firecron_page", **options: Unpack[PageOptions]) -> flask.Blueprint:
         """Return the page for Flask: `app.register_blueprint(crons.status_blueprint(...), url_prefix="/crons")`.
@@ -444,8 +444,7 @@ class FireCron:
         """
         from firecron.web import make_blueprint
 
-        page_site, _ = _page(self, may_wait=False, **options)
-        return make_blueprint(page_site, name, "page")
+        return make_blueprint(_page(self, may_wait=False, **options), name, "page")
 
     def status_urls(self, **options: Unpack[PageOptions]) -> list[object]:
         """Return the page for Django: `path("crons/", include(crons.status_urls(...)))`.
@@ -455,8 +454,7 @@ class FireCron:
         """
         from firecron.web import make_urls
 
-        page_site, _ = _page(self, may_wait=False, **options)
-        return make_urls(page_site)
+        return make_urls(_page(self, may_wait=False, **options))
 
 
 # --- what is behind the doors
@@ -468,7 +466,7 @@ def _handler(crons: FireCron, **options: Unpack[TriggerOptions]) -> Handler:
 
     access = choose_access(crons.events, **options)
     asked = lambda: crons.start_watch.asked("its triggers")  # noqa: E731
-    return Handler(crons.registry, crons.database, crons.history, crons.health, access, asked)
+    return Handler(crons.registry, crons.history, crons.board, access, asked)
 
 
 def _page(
@@ -478,16 +476,15 @@ def _page(
     read_only: bool = False,
     open_health: bool = False,
     **ways: Unpack[AccessOptions],
-) -> tuple[PageSite, Live]:
+) -> PageSite:
     from firecron.page.access import choose_authenticator
-    from firecron.page.site import make_page
+    from firecron.page.reads import Code
+    from firecron.page.site import PageSite
 
-    authenticator = choose_authenticator(crons.events, may_wait=may_wait, **ways)
-    return make_page(
-        authenticator,
-        crons.database,
-        crons.registry,
-        crons.health,
+    return PageSite(
+        choose_authenticator(crons.events, may_wait=may_wait, **ways),
+        crons.board,
+        Code(crons.registry, crons.engine.leaders.all()),
         read_only=read_only,
         open_health=open_health,
         asked=lambda: crons.start_watch.asked("its page"),

@@ -23,9 +23,9 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from firecron.base.clocks import Deadline, ServerClock, Timing
+from firecron.base.events import LastValues
 from firecron.base.identity import Identity
 from firecron.base.instants import DAY, Duration, doubt, milliseconds
-from firecron.base.last_values import LastValues
 from firecron.leaders.candidate import Candidate
 from firecron.leaders.leader import make_election
 from firecron.leaders.loop import LeaderLoop

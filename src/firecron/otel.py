@@ -22,12 +22,12 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 try:
-    from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter_provider
+    from opentelemetry.metrics import MeterProvider, Observation, get_meter_provider
     from opentelemetry.trace import Span, StatusCode, TracerProvider, get_tracer_provider
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"{error}: pip install 'firecron[otel]'", name=error.name) from error
@@ -166,13 +166,13 @@ class _Measures:
         )
         meter.create_observable_gauge(
             "firecron.run.last_success",
-            [self._observe],
+            [lambda _: self._observed(self._successes)],
             "s",
             "When the last run that succeeded on this instance ended, in seconds of Unix time.",
         )
         meter.create_observable_gauge(
             "firecron.leader",
-            [self._observe_leaders],
+            [lambda _: self._observed(self._leading)],
             "{leader}",
             "1 while this instance leads, 0 after that.",
         )
@@ -224,13 +224,9 @@ class _Measures:
             self._successes.clear()
             self._leading.clear()
 
-    def _observe(self, options: CallbackOptions) -> Iterable[Observation]:
+    def _observed(self, values: Mapping[str, float]) -> list[Observation]:
         with self._lock:
-            return [Observation(when, {"firecron.job": name}) for name, when in self._successes.items()]
-
-    def _observe_leaders(self, options: CallbackOptions) -> Iterable[Observation]:
-        with self._lock:
-            return [Observation(leads, {"firecron.job": name}) for name, leads in self._leading.items()]
+            return [Observation(value, {"firecron.job": name}) for name, value in values.items()]
 
     def _name(self, name: str) -> str:
         with self._lock:

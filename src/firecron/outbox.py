@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from firecron.base.events import Event
 from firecron.base.flag import in_each_process
-from firecron.scheduler.startup import is_production
+from firecron.scheduler.startup import evaluate_guard
 
 if TYPE_CHECKING:
     from firecron.app import FireCron
@@ -65,7 +65,8 @@ def last_moments(crons: FireCron) -> float:
 
 def _is_reported(crons: FireCron, event: Event) -> bool:
     is_of_tick = event.slug.startswith("run.") and "slot" in event.fields
-    return is_of_tick and is_production(crons.verdict, crons.settings)
+    # A service that scales to zero has enabled=False, and runs its jobs nevertheless: there the variable decides.
+    return is_of_tick and (crons.verdict.may_tick or evaluate_guard(None, crons.settings).may_tick)
 
 
 # --- the outbox

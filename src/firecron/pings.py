@@ -34,7 +34,8 @@ from firecron.base.flag import in_each_process
 from firecron.base.identity import attempt_id
 from firecron.errors import ConfigurationError, UnknownJob
 from firecron.outbox import NotTaken, Outbox, last_moments, report_runs
-from firecron.rtdb.transport import NoReply, Reply, Transport
+from firecron.rtdb.failures import NoReply
+from firecron.rtdb.transport import Reply, Transport
 
 if TYPE_CHECKING:
     from firecron.app import FireCron

@@ -19,7 +19,8 @@ No check-in delays a run: Sentry's SDK has a queue and a thread of its own. What
 has two more seconds, within its grace.
 
 Errors that are reported from inside a run have the tags `firecron.job`, `firecron.slot` and `firecron.attempt`, and so
-does the error of a run that failed, which Sentry's SDK takes from the log.
+does the error of a run that failed, which Sentry's SDK takes from the log. Inside a term they have `firecron.leader`.
+Both have what the program says of the job or leader: `firecron.description`, `firecron.owner` and `firecron.runbook`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ from firecron.base.identity import attempt_id
 from firecron.base.instants import to_text
 from firecron.cron.line import CronLine
 from firecron.errors import ConfigurationError, UnknownJob
-from firecron.jobs.run import Run, current_run
+from firecron.jobs.about import NOTHING, About
+from firecron.jobs.run import current_run
+from firecron.leaders.leader import current_term
 from firecron.outbox import last_moments, report_runs
 
 if TYPE_CHECKING:
@@ -54,6 +57,8 @@ if TYPE_CHECKING:
     from firecron.jobs.job import Job
 
 LONGEST_SLUG = 50
+# Sentry drops a longer one.
+LONGEST_TAG = 200
 MOST_FAILURES = 720
 
 CheckInStatus: TypeAlias = Literal["in_progress", "ok", "error"]
@@ -101,7 +106,7 @@ def monitor(crons: FireCron) -> Callable[[], None]:
 
     def tag(event: SentryEvent, hint: Hint) -> SentryEvent:
         if is_on and event.get("type") is None:
-            found = _tags_of(current_run(), hint.get("log_record"))
+            found = _tags_of(crons, hint.get("log_record"))
             if found:
                 event["tags"] = {**found, **(event.get("tags") or {})}
         return event
@@ -166,16 +171,31 @@ def _check_in(crons: FireCron, event: Event, status: CheckInStatus) -> None:
     )
 
 
-def _tags_of(run: Run | None, record: object) -> dict[str, str]:
-    """Return the tags of what was reported in this run, or by firecron's line in the log about a run that has ended."""
-    found: Mapping[str, object] = {}
+def _tags_of(crons: FireCron, record: object) -> dict[str, str]:
+    """Return the tags of what is reported now: in a run or a term, or by firecron's line in the log about a run that
+    has ended.
+    """
+    found: dict[str, object] = {}
+    run, term = current_run(), current_term()
     if run is not None:
         found = {"job": run.name, "slot": None if run.slot is None else to_text(run.slot), "attempt": run.attempt}
+    elif term is not None:
+        found = {"leader": term.name}
     elif isinstance(record, logging.LogRecord) and record.name == logger.name:
         fields = getattr(record, "json_fields", None)
         if isinstance(fields, Mapping) and "attempt" in fields:
-            found = {**fields, "job": fields.get("lock")}
-    return {f"firecron.{tag}": str(found[tag]) for tag in ("job", "slot", "attempt") if found.get(tag) is not None}
+            found = {"job": fields.get("lock"), "slot": fields.get("slot"), "attempt": fields["attempt"]}
+    found |= _about(crons, found).known()
+    tags = {f"firecron.{tag}": str(value) for tag, value in found.items() if value is not None}
+    return {tag: value for tag, value in tags.items() if len(value) <= LONGEST_TAG}
+
+
+def _about(crons: FireCron, found: Mapping[str, object]) -> About:
+    """Return what the program says of the job or leader in these tags."""
+    name = str(found.get("job") or found.get("leader"))
+    known = {job.name: job.options.about for job in crons.registry.jobs()}
+    known |= {leader.name: leader.options.about for leader in crons.engine.leaders.all()}
+    return known.get(name, NOTHING)
 
 
 def _warn_without_dsn(crons: FireCron) -> None:

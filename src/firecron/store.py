@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from firecron.base.clocks import Deadline
 from firecron.errors import ConfigurationError
@@ -29,9 +29,14 @@ ONE_MORE = {".sv": {"increment": 1}}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}", re.ASCII)
 
 
+def is_name(name: object) -> TypeGuard[str]:
+    """Return whether this can name a lock."""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
 def check_name(name: object) -> str:
     """Return the name itself. Raise ConfigurationError if it can't name a lock."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not is_name(name):
         raise ConfigurationError(
             f"{name!r} can't name a lock: use a letter, then up to 99 letters, digits, hyphens or underscores"
         )
@@ -53,6 +58,11 @@ class Paths:
     def runs(self) -> str:
         """The path of the history. The node has a child for each job, by name."""
         return self._below("cron-runs")
+
+    @property
+    def errors(self) -> str:
+        """The path of the tracebacks of runs that failed. The node has a child for each job, by name."""
+        return self._below("cron-errors")
 
     @property
     def instances(self) -> str:
@@ -79,6 +89,24 @@ class Paths:
         """The path of what operators have done. The keys are in the order of time."""
         return self._below("cron-acts")
 
+    @property
+    def holds(self) -> str:
+        """The path of the holds: what operators hold, and until when. The node has a child for each hold, by name."""
+        return self._below("cron-hold")
+
+    @property
+    def mutes(self) -> str:
+        """The path of the mutes: the jobs of which nobody is to be told. The node has a child for each, by name."""
+        return self._below("cron-mutes")
+
+    def hold(self, name: str) -> str:
+        """Return the path of one hold."""
+        return f"{self.holds}/{name}"
+
+    def mute(self, name: str) -> str:
+        """Return the path of a job's mute."""
+        return f"{self.mutes}/{name}"
+
     def lock(self, name: str) -> str:
         """Return the path of the record of one lock."""
         return f"{self.locks}/{name}"
@@ -90,6 +118,10 @@ class Paths:
     def runs_of(self, name: str) -> str:
         """Return the path of the history of one job."""
         return f"{self.runs}/{name}"
+
+    def errors_of(self, name: str) -> str:
+        """Return the path of the tracebacks of one job. The keys are those of its history."""
+        return f"{self.errors}/{name}"
 
     def all_steps_of(self, name: str) -> str:
         """Return the path of the steps of one job. The node has a child for each tick."""
@@ -146,11 +178,14 @@ class Store(Protocol):
     def timestamp(self, path: str, deadline: Deadline) -> int:
         """Write the server's time at the path, and return that time in milliseconds."""
 
-    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
+    def merge(
+        self, path: str, values: dict[str, object], deadline: Deadline, *, echo: bool = True
+    ) -> dict[str, object]:
         """Replace these children of the node (None deletes a child), and leave the others. Return what was written.
 
         A key may be a path below the node. All children are replaced at once, or none. An empty path is the root of the
-        database. The returned dict has the same keys, with None for what the database did not tell.
+        database. The returned dict has the same keys, with None for what the database did not tell. Without `echo` the
+        database may tell nothing, so that what is large is not sent back.
         """
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:

@@ -17,7 +17,7 @@ from sockets import Puts, Socket, ask, connected, ready
 from rtdb_emulator.tree import Node, branch, leaf
 
 SOCKETS = 8
-PUTS = 3_000
+PUTS = 1_000
 ROUNDS = 5
 LISTENERS = 2_000
 WRITES = 1_000

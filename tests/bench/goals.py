@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 # The path of the file.
 VARIABLE = "BENCH_GOALS"
@@ -44,9 +45,20 @@ def at_least(name: str, measured: float, wanted: float, unit: str) -> None:
     _add(Goal(name, measured, wanted, unit, is_least=True))
 
 
+def leave_out(why: str) -> None:
+    """Say that this machine can't measure any of the benchmark's goals."""
+    print(f"nothing was measured: {why}")
+    _write({"left_out": why})
+
+
 def read(path: Path) -> list[Goal]:
     """Return the goals that were written to the file so far."""
-    return [Goal(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+    return [Goal(**line) for line in _lines(path) if "left_out" not in line]
+
+
+def is_left_out(path: Path) -> bool:
+    """Whether the benchmark has said that it can't measure anything."""
+    return any("left_out" in line for line in _lines(path))
 
 
 def table(goals: Iterable[Goal]) -> list[str]:
@@ -63,7 +75,15 @@ def number(value: float) -> str:
 
 
 def _add(goal: Goal) -> None:
+    _write(asdict(goal))
+
+
+def _write(line: dict[str, object]) -> None:
     path = os.environ.get(VARIABLE)
     if path is not None:
         with Path(path).open("a", encoding="utf-8") as file:
-            print(json.dumps(asdict(goal)), file=file)
+            print(json.dumps(line), file=file)
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]

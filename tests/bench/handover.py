@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
@@ -29,12 +29,14 @@ from firecron.settings import load
 from rtdb_emulator import Emulator
 
 HANDOVERS = 21
-# Handovers by polling take up to 2 s each.
-POLLED = 5
+# Handovers by polling have no goal, and take up to 2 s each.
+POLLED = 3
 PROCESSES, WAITERS = 10, 5
 TTL = 60
-# Until a process that was told to acquire waits for the lock, and its stream is open.
+# Until a process that was told to acquire has asked in vain, and asks again and again: nobody tells when it does.
 SETTLES = 0.5
+# Until a stream is open, or has ended.
+PATIENCE = 30
 
 
 class Lock(Protocol):
@@ -87,7 +89,8 @@ def compare(title: str, delay: float, wanted: int) -> None:
     with emulator(delay) as server:
         for name, watches, number in (("firecron, which hears of it", "1", HANDOVERS), ("polling", "0", POLLED)):
             server.count()
-            seconds = hand_over("firecron", server.port, number, FIRECRON_WATCH=watches)
+            waits = server.wait_for_listeners if watches == "1" else None
+            seconds = hand_over("firecron", server.port, number, waits, FIRECRON_WATCH=watches)
             show(name, seconds, f"{server.count() / number:16.1f}")
             if watches == "1":
                 goals.at_most(f"a handover {title}", statistics.median(seconds) * 1000, wanted, "ms")
@@ -105,17 +108,27 @@ def show(name: str, seconds: list[float], rest: str) -> None:
     print(f"  {name:30}{statistics.median(seconds) * 1000:7.1f} ms{max(seconds) * 1000:7.1f} ms{rest}")
 
 
-def hand_over(kind: str, port: int, number: int, **environment: str) -> list[float]:
-    """Hand a lock over between two processes, to and fro. Return the seconds that each handover took."""
+def hand_over(
+    kind: str, port: int, number: int, waits: Callable[[int], None] | None = None, **environment: str
+) -> list[float]:
+    """Hand a lock over between two processes, to and fro. Return the seconds that each handover took.
+
+    `waits` returns when so many streams are open; without it the waiters ask again and again.
+    """
     with ExitStack() as stack:
         holder, waiter = (stack.enter_context(child("hand-over", kind, str(port), **environment)) for _ in range(2))
         tell(holder, "acquire")
         told(holder)
         found = []
         for _ in range(number):
+            if waits is not None:
+                waits(0)
             tell(waiter, "acquire")
-            # Not in step with those that ask every so often.
-            time.sleep(SETTLES + random.random() / 5)
+            if waits is not None:
+                waits(1)
+            else:
+                # Not in step with those that ask every so often.
+                time.sleep(SETTLES + random.random() / 5)
             tell(holder, "release")
             released, acquired = told(holder), told(waiter)
             found.append(acquired - released)
@@ -135,7 +148,6 @@ def crowd() -> None:
         for waiter in waiters:
             assert waiter.stdout is not None
             waiter.stdout.readline()
-        time.sleep(4 * SETTLES)
         server.count()
         started = time.monotonic()
         first.release()
@@ -161,14 +173,18 @@ def crowd() -> None:
 
 
 def obey(lock: Lock) -> None:
-    """Do what standard input says, and tell when it was done: before a release, after an acquire."""
+    """Do what standard input says, and tell when, once it is done: when a release began, when an acquire had ended.
+
+    A process that is ended while it releases would leave its lock behind.
+    """
     for line in sys.stdin:
         if line.strip() == "acquire":
             lock.acquire()
             print(time.monotonic(), flush=True)
         else:
-            print(time.monotonic(), flush=True)
+            began = time.monotonic()
             lock.release()
+            print(began, flush=True)
 
 
 def take_turns(lock: Firecron) -> None:
@@ -181,6 +197,8 @@ def take_turns(lock: Firecron) -> None:
     threads = [threading.Thread(target=take_turn) for _ in range(WAITERS)]
     for thread in threads:
         thread.start()
+    streams = lock.locks.database.streams
+    until(lambda: streams.followers == WAITERS and streams.open == 1, "the waiters follow the lock")
     print("waiting", flush=True)
     sys.stdin.read()  # the end of a process would slow down those that still wait
 
@@ -190,9 +208,25 @@ def serve(delay: float) -> None:
         if delay:
             emulator.faults.delay(delay, times=None)
         print(emulator.port, flush=True)
-        for _ in sys.stdin:
-            print(len(emulator.requests), flush=True)
-            emulator.requests.clear()
+        for line in sys.stdin:
+            if line.strip() == "count":
+                print(len(emulator.requests), flush=True)
+                emulator.requests.clear()
+            else:
+                wait_for_listeners(emulator, int(line))
+                print(line, end="", flush=True)
+
+
+def wait_for_listeners(emulator: Emulator, number: int) -> None:
+    until(lambda: emulator.listeners("bench") == number, f"{number} streams are open")
+
+
+def until(is_so: Callable[[], bool], what: str) -> None:
+    """Return when it is so."""
+    ends = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < ends, f"not within {PATIENCE} s: {what}"
+        time.sleep(0.002)
 
 
 Child = subprocess.Popen[str]
@@ -222,6 +256,11 @@ class Server:
         """Return the number of requests since the last call."""
         tell(self._process, "count")
         return int(told(self._process))
+
+    def wait_for_listeners(self, number: int) -> None:
+        """Return when so many streams are open."""
+        tell(self._process, str(number))
+        told(self._process)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import goals
+from beats import wait_until_all_know
 from serving import serving
 
 from firecron import FireCron, Run, distributed_cron
@@ -30,7 +31,7 @@ from rtdb_emulator import Emulator
 SERVE = str(Path(__file__).with_name("serve.py"))
 AT_ONCE = 1_000
 EVERY_ALONE = 6
-ROUNDS = 4
+ROUNDS = 3
 PATIENCE = 120
 DELAY = 0.02
 
@@ -38,8 +39,8 @@ PROCESSES = 2
 HEARTBEAT = 5
 EVERY = 15
 PER_SECOND = 4
-# Until then the last wave has asked for a tick.
-SETTLED = 6
+# When a tick that has not run by then is missed.
+MISSED = 6
 # Of an instance of a fleet. The instances share two processors, so a tick may find one busy.
 HALF, MOST = 0.25, 1.0
 # What the lock of a tick may cost a fleet, as in `fleet.py`.
@@ -125,16 +126,58 @@ class Window:
     size: int
 
 
+class Fleet:
+    """Processes with instances, and what they tell of each body that begins."""
+
+    def __init__(self, url: str, instances: int) -> None:
+        self._changed = threading.Condition()
+        self._begun: list[tuple[float, float]] = []
+        command = [sys.executable, __file__, url, str(instances // PROCESSES)]
+        self._processes = [
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            )
+            for _ in range(PROCESSES)
+        ]
+        self._readers = [threading.Thread(target=self._read, args=[process]) for process in self._processes]
+        for reader in self._readers:
+            reader.start()
+
+    def wait_for(self, window: Window) -> None:
+        """Wait until all ticks of the window have begun, or until those that have not are missed."""
+        ends = window.start + EVERY + MISSED
+        with self._changed:
+            while len(self.lags(window)) < EVERY * PER_SECOND and (left := ends - time.time()) > 0:
+                self._changed.wait(left)
+
+    def lags(self, window: Window) -> list[float]:
+        """Return how many seconds after its slot each body of the window began."""
+        return [lag for slot, lag in self._begun if window.start <= slot < window.start + EVERY]
+
+    def end(self) -> None:
+        for process in self._processes:
+            process.kill()
+        for process, reader in zip(self._processes, self._readers, strict=True):
+            reader.join()
+            process.communicate()
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            slot, lag = map(float, line.split())
+            with self._changed:
+                self._begun.append((slot, lag))
+                self._changed.notify_all()
+
+
 def fleet(instances: int) -> None:
-    with Emulator() as emulator, _started(emulator.database_url("bench"), instances) as processes:
-        _wait_until_all_beat(emulator, instances)
-        windows = [_window(emulator)]
+    with Emulator() as emulator, _started(emulator, instances) as one:
+        wait_until_all_know(emulator, instances)
+        windows = [_window(emulator, one)]
         emulator.faults.delay(DELAY, times=None)
-        windows.append(_window(emulator))
-        begun = _begun(processes)
+        windows.append(_window(emulator, one))
     for window, delay in zip(windows, (0.0, DELAY), strict=True):
-        lags = [lag for slot, lag in begun if window.start <= slot < window.start + EVERY]
-        ticks = EVERY * PER_SECOND
+        lags, ticks = one.lags(window), EVERY * PER_SECOND
         assert len(lags) <= ticks, "a tick has run twice"
         title = f"{instances} instances, {delay * 1000:.0f} ms a request"
         show(title, lags, HALF, MOST)
@@ -146,35 +189,15 @@ def fleet(instances: int) -> None:
 
 
 @contextlib.contextmanager
-def _started(url: str, instances: int) -> Iterator[list[subprocess.Popen[str]]]:
-    command = [sys.executable, __file__, url, str(instances // PROCESSES)]
-    processes = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        for _ in range(PROCESSES)
-    ]
+def _started(emulator: Emulator, instances: int) -> Iterator[Fleet]:
+    one = Fleet(emulator.database_url("bench"), instances)
     try:
-        yield processes
+        yield one
     finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
+        one.end()
 
 
-def _wait_until_all_beat(emulator: Emulator, instances: int) -> None:
-    """Wait until all instances are there, and know by two tickets how many they are."""
-    ends = time.monotonic() + PATIENCE
-    while (alive := _alive(emulator)) < instances:
-        assert time.monotonic() < ends, f"{alive} of {instances} instances have started"
-        time.sleep(0.5)
-    time.sleep(2.5 * HEARTBEAT)
-
-
-def _alive(emulator: Emulator) -> int:
-    found = emulator.get("bench", "/cron-instances")
-    return sum(name != "clock" for name in found) if isinstance(found, dict) else 0
-
-
-def _window(emulator: Emulator) -> Window:
+def _window(emulator: Emulator, one: Fleet) -> Window:
     """Wait while each job ticks once."""
     start = float(int(time.time()) + 2)
     time.sleep(start - 0.5 - time.time())
@@ -183,16 +206,9 @@ def _window(emulator: Emulator) -> Window:
     asked = [request for request in emulator.requests if request.facts.path.startswith("/cron-locks/")]
     # What the later waves of the last ticks cost is left out, and so much of the ticks before is counted instead.
     size = sum(request.request_bytes + request.response_bytes for request in asked)
-    time.sleep(SETTLED)
-    return Window(start, len(asked), size)
-
-
-def _begun(processes: list[subprocess.Popen[str]]) -> list[tuple[float, float]]:
-    """End the processes, and return each body's slot and how late it began."""
-    for process in processes:
-        process.kill()
-    lines = [line.split() for process in processes for line in process.communicate()[0].splitlines()]
-    return [(float(slot), float(lag)) for slot, lag in lines]
+    window = Window(start, len(asked), size)
+    one.wait_for(window)
+    return window
 
 
 def _job(index: int) -> Job:

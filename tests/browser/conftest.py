@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -50,12 +51,15 @@ def site(rtdb: Rtdb) -> Iterator[Served]:
 
 
 @contextmanager
-def opened(browser: Browser, url: str, *, width: int = 1280, dark: bool = False, allowed: str = "") -> Iterator[Page]:
+def opened(
+    browser: Browser, url: str, *, width: int = 1280, dark: bool = False, touch: bool = False, allowed: str = ""
+) -> Iterator[Page]:
     """A page in a profile of its own. It ends with an AssertionError if the console has an error or a breach of the
-    policy; those that contain `allowed` are expected.
+    policy; those that contain `allowed` are expected. With `touch` there is a screen to tap.
     """
     problems: list[str] = []
-    context = browser.new_context(viewport={"width": width, "height": 760}, color_scheme="dark" if dark else "light")
+    scheme: Literal["light", "dark"] = "dark" if dark else "light"
+    context = browser.new_context(viewport={"width": width, "height": 760}, color_scheme=scheme, has_touch=touch)
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
     page.on("pageerror", lambda error: problems.append(str(error)))

@@ -15,6 +15,7 @@ from tests.page.paging import OWN, declare
 from tools.browser import find_axe
 
 from firecron import Access
+from firecron.base.instants import to_text
 from rtdb_emulator.pytest_plugin import Rtdb
 
 HIDDEN = "<img src=x onerror=alert(1)> left \u202e right\u202c\u0007 \u05e9\u05dc\u05d5\u05dd <b>bold</b> " + "w" * 120
@@ -37,13 +38,15 @@ def test_a_row_turns_live_with_the_claim_and_sees_a_takeover(browser: Browser, s
         expect(row(page, "digest").locator(".strip .going")).to_have_count(1)
         other = site.another()
         row(page, "digest").locator(".name").click()
-        page.get_by_role("button", name="Unlock").click()
-        page.get_by_label("Why").fill(" it hangs ")
-        page.locator("#confirm").click()
-        expect(page.locator("#notices")).to_contain_text("digest is unlocked")
+        # It is unlocked only once it was asked to stop, and doesn't.
+        for act, said in (("Stop this run", "is asked to end"), ("Unlock", "digest is unlocked")):
+            page.get_by_role("button", name=act).click()
+            page.get_by_label("Why").fill(" it hangs ")
+            page.locator("#confirm").click()
+            expect(page.locator("#notices")).to_contain_text(said)
         acts = site.rtdb.get("/cron-acts")
         assert isinstance(acts, dict)
-        assert [act["why"] for act in acts.values()] == ["it hangs"]
+        assert [(act["act"], act["why"]) for act in acts.values()] == [("cancel", "it hangs"), ("unlock", "it hangs")]
         page.locator("#back").click()
         site.claim(0, other)
         expect(now).to_contain_text(f"/{other.locks.identity.instance}")
@@ -72,7 +75,8 @@ def test_texts_are_texts_and_fit_a_phone(browser: Browser, rtdb: Rtdb) -> None:
         expect(row(page, LONG)).to_contain_text("paused")
         for view in ("", f"#job/{LONG}", "#locks", "#instances", "#acts"):
             page.evaluate("view => { location.hash = view }", view)
-            shown = page.locator("main > section:visible")
+            shown = page.locator(f"#v-{view.strip('#').partition('/')[0] or 'jobs'}:visible")
+            expect(shown).to_have_count(1)
             if view and view != "#acts":
                 expect(shown).to_contain_text("<img src=x onerror=alert(1)>")
             if view.startswith("#job"):
@@ -91,7 +95,8 @@ def test_acts_are_dialogs_that_name_what_they_do(browser: Browser, site: Served)
         button = page.get_by_role("button", name="Pause")
         button.press("Enter")
         dialog = page.get_by_role("dialog", name="Pause digest")
-        expect(dialog).to_contain_text("No instance starts digest")
+        expect(dialog).to_contain_text("No instance starts it any more.")
+        expect(dialog.get_by_role("button")).to_have_text(["Keep it as it is", "Pause"])
         expect(page.get_by_label("Why")).to_be_focused()
         page.keyboard.press("Escape")
         expect(dialog).to_be_hidden()
@@ -145,6 +150,24 @@ def test_a_job_that_is_open_follows_its_runs(browser: Browser, site: Served) -> 
         expect(page.locator("#job-strip .ran")).to_have_count(1)
 
 
+def test_a_job_says_what_it_does_and_whose_it_is(browser: Browser, site: Served) -> None:
+    """Above all else, with a link to its runbook, if that is one; and of its options those that are no defaults."""
+    about = {"description": "Sends the digest.", "owner": "mail", "runbook": "https://wiki.example.com/digest"}
+    for field, value in {**about, "retries": 3}.items():
+        site.rtdb.set(f"/cron-jobs/digest/{field}", value)
+    site.rtdb.set("/cron-jobs/invoices/owner", "<b>sales</b>")
+    site.rtdb.set("/cron-jobs/invoices/runbook", "javascript:alert(1)")
+    with opened(browser, f"{site.url}#job/digest") as page:
+        expect(page.locator("#job-about")).to_have_text("Sends the digest.Owner: mail · Runbook")
+        expect(page.locator("#job-about a")).to_have_attribute("href", about["runbook"])
+        expect(page.locator("#options")).to_contain_text("retries3")
+        expect(page.locator("#options")).not_to_contain_text("grace")
+        expect(page.locator("#defaults")).to_be_visible()
+        page.goto(f"{site.url}#job/invoices")
+        expect(page.locator("#job-about")).to_have_text("Owner: <b>sales</b>")
+        assert page.locator("#job-about a, #job-about b").count() == 0
+
+
 def test_who_may_only_look_sees_no_buttons(browser: Browser, rtdb: Rtdb) -> None:
     """Neither in a job nor beside the locks, and the page says why. Of a lock it says who has paused it."""
     rtdb.set("/cron-locks/plain", {**LOCK, "paused": True, "pausedBy": "ops@example.com", "pausedWhy": "the move"})
@@ -171,8 +194,8 @@ def test_the_keyboard_reaches_everything(browser: Browser, site: Served) -> None
         site.pause()
         expect(row(page, "digest").locator(".now")).to_contain_text("paused")
         expect(page.locator(".jobs .name:visible")).to_have_text(["cleanup", "digest"])
-        page.keyboard.press("Tab")
-        page.keyboard.press("Tab")
+        for _ in ("the order", "by service", "cleanup", "the acts on it", "digest"):
+            page.keyboard.press("Tab")
         name = row(page, "digest").locator(".name")
         expect(name).to_be_focused()
         assert page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle") == "solid"
@@ -214,32 +237,104 @@ def test_a_warning_is_told_whatever_the_verdict(browser: Browser, site: Served) 
         page.goto(site.url)
         expect(page.locator("#sentence")).to_have_text("3 jobs, all as they should be; 3 worth a look")
         expect(row(page, "cleanup").locator(".now.hot")).to_have_text("worth a looktwo revisions differ")
-        expect(row(page, "digest").locator(".now.hot")).to_have_text("pausedtwo revisions differ")
+        expect(row(page, "digest").locator(".now.hot")).to_have_text("pausedtwo revisions differResume digest")
         row(page, "digest").locator(".name").click()
         expect(page.locator("#job-why")).to_have_text("two revisions differ")
 
 
 def test_a_phone_shows_a_run_without_a_jump(browser: Browser, site: Served) -> None:
-    """The rows stay where they are when a run begins and ends. A tap on a tick that did not run tells why, until
-    the page is scrolled.
+    """The rows stay where they are when a run begins and ends. A finger covers many ticks of a strip, so a tap on it
+    opens the list, which has the tick that did not run and why.
     """
     slot = "2026-11-18T09:00:00Z"
     site.rtdb.set(f"/cron-runs/invoices/{slot}", {"outcome": "missed", "slot": slot})
-    with opened(browser, site.url, width=360) as page:
+    with opened(browser, site.url, width=320, touch=True) as page:
         is_live(page)
         strip, now = row(page, "invoices").locator(".strip"), row(page, "digest").locator(".now")
-        expect(strip.locator(".hole")).to_have_count(1)
+        expect(strip.locator(".miss")).to_have_count(1)
         place = strip.bounding_box()
         assert place is not None
+        assert place["height"] >= 24
         site.claim()
         expect(now).to_have_text(re.compile("^running"))
-        assert strip.bounding_box() == place
+        assert strip.bounding_box() == pytest.approx(place, abs=1)
         requests.post(f"{site.url}api/jobs/digest/cancel", json={}, headers=OWN, timeout=10)
         expect(now).to_contain_text("asked to stop")
-        strip.dispatch_event("pointerdown", {"clientX": place["x"] + place["width"] - 2, "clientY": place["y"] + 5})
-        expect(page.locator("#tip")).to_contain_text("no instance claimed it in time")
+        strip.tap()
+        expect(page.locator("#runs [role=row]").nth(1)).to_contain_text(
+            re.compile("missed.*no instance claimed it in time")
+        )
+        expect(page.locator("#tip")).to_be_hidden()
+
+
+def test_a_strip_has_each_tick_at_its_place(browser: Browser, rtdb: Rtdb) -> None:
+    """The run under way stands before the ticks that came behind it, and each says why it did not run. A click on it
+    leads to its row, which has its steps.
+    """
+    minute = 60_000
+    now = int(time.time() * 1000) // minute * minute
+    slots = [to_text(now - back * minute) for back in (6, 5, 4, 3)]
+    declare(rtdb, "import", "* * * * *", since=now - 6 * minute - 1)
+    runs = {slot: {"outcome": "succeeded", "slot": slot, "durationMs": 900, "attempt": 1} for slot in slots[:3]}
+    rtdb.set("/cron-runs/import", runs)
+    held = {**LOCK, "slot": slots[3], "unfinished": slots[3], "acquiredAt": now - 3 * minute, "releasedAt": None}
+    rtdb.set("/cron-locks/import", {**held, "expiresAt": now + 60 * minute})
+    rtdb.set(f"/cron-steps/import/{slots[3]}/download", {"startedAt": now, "attempt": 1, "fence": 7})
+    with served(rtdb, jobs=()) as site, opened(browser, f"{site.url}#job/import") as page:
+        strip, behind = page.locator("#job-strip .strip"), page.locator("#runs [role=row]").nth(2)
+        expect(strip).to_have_attribute(
+            "aria-label", re.compile(r"^Last \d ticks: 3 succeeded, 1 running, [34] skipped$")
+        )
+        expect(behind).to_contain_text(re.compile(r"^skipped .[34].*the run of [\d:]+ holds the lock$"))
+        box = strip.bounding_box()
+        assert box is not None
+        ticks = len(runs) + 1 + int(re.findall("skipped .(.)", behind.inner_text())[0])
+        strip.hover(position={"x": box["width"] * (50 - ticks + 3.5) / 50, "y": 9})
+        expect(page.locator("#tip")).to_contain_text("running")
         page.evaluate("() => document.dispatchEvent(new Event('scroll'))")
         expect(page.locator("#tip")).to_be_hidden()
+        strip.click(position={"x": box["width"] * (50 - ticks + 3.5) / 50, "y": 9})
+        running = page.locator("#runs [role=row]").nth(1)
+        expect(running).to_be_focused()
+        expect(running).to_contain_text(re.compile("1 step.*download under way"))
+
+
+def test_a_traceback_comes_when_somebody_asks(browser: Browser, site: Served) -> None:
+    """It is a text, whatever it holds; of a run without one the page says so."""
+    slots = [to_text(1794992400000 + number * 86_400_000) for number in range(2)]
+    failed = {"outcome": "failed", "error": "ValueError: no", "attempt": 1}
+    site.rtdb.set("/cron-runs/digest", {slot: {**failed, "slot": slot} for slot in slots})
+    site.rtdb.set(f"/cron-errors/digest/{slots[1]}", f"Traceback:\n  {HIDDEN}\nValueError: no")
+    with opened(browser, f"{site.url}#job/digest") as page:
+        with page.expect_request("**/tracebacks/*") as asked:
+            page.get_by_text("Traceback").first.click()
+        assert asked.value.url.endswith(slots[1].replace(":", "%3A"))
+        expect(page.locator("#runs pre").first).to_contain_text("<img src=x onerror=alert(1)> left")
+        page.get_by_text("Traceback", exact=True).nth(1).click()
+        expect(page.locator("#runs pre").nth(1)).to_have_text("No traceback is kept of this run.")
+
+
+def test_equal_errors_fold(browser: Browser, site: Served) -> None:
+    """The newest in full, with how many there are and since when, and the first; the others when somebody asks, and
+    they stay open when another run comes.
+    """
+    at = 1794992400000
+    for number in range(6):
+        slot = to_text(at + number * 86_400_000)
+        error = "no route to host" if number else "another error"
+        site.rtdb.set(f"/cron-runs/digest/{slot}", {"outcome": "failed", "slot": slot, "error": error, "attempt": 1})
+    with opened(browser, f"{site.url}#job/digest") as page:
+        rows = page.locator("#runs > [role=row]:not(.labels)")
+        expect(rows).to_have_count(4)
+        expect(rows.nth(0)).to_contain_text(re.compile("no route to host .5 since .*19 Nov|Thu"))
+        expect(rows.nth(2)).to_contain_text("no route to host")
+        expect(rows.nth(3)).to_contain_text("another error")
+        page.get_by_text("3 runs like these").click()
+        expect(rows.nth(1).locator("[role=row]")).to_have_count(3)
+        site.claim()
+        expect(page.locator("#job-now")).to_contain_text("running")
+        expect(rows.nth(0)).to_contain_text("running")
+        expect(rows.nth(2).locator("[role=row]")).to_have_count(3)
 
 
 def test_those_in_need_are_counted_and_on_top(browser: Browser, site: Served) -> None:
@@ -270,9 +365,9 @@ def test_the_labels_of_a_strip_stand_apart(browser: Browser, rtdb: Rtdb) -> None
 
 
 def test_a_stuck_run_names_its_instance_once(browser: Browser, site: Served) -> None:
-    """The sentence of the verdict has it, and ends with the command for it."""
+    """The sentence of the verdict has it, and ends with the button for it, which names the run."""
     now = int(time.time() * 1000)
-    held = {"acquiredAt": now - 20_000, "expiresAt": now + 600_000, "unfinished": LOCK["slot"]}
+    held = {"acquiredAt": now - 20_000, "fence": now, "expiresAt": now + 600_000, "unfinished": LOCK["slot"]}
     site.rtdb.set("/cron-jobs/digest/expectedRuntime", 5)
     site.rtdb.set("/cron-locks/digest", {**LOCK, **held, "releasedAt": None, "outcome": None})
     with opened(browser, site.url) as page:
@@ -280,4 +375,83 @@ def test_a_stuck_run_names_its_instance_once(browser: Browser, site: Served) -> 
         expect(cell).to_contain_text("stuck")
         text = cell.inner_text()
         assert text.count("api-00042-kex/00bf4b") == 1
-        assert text.strip().endswith("firecron cancel digest")
+        assert re.search(r"Stop the run of \w+ [\d:]+$", text.strip())
+
+
+def test_the_acts_of_a_row_are_in_a_menu(browser: Browser, site: Served) -> None:
+    """By keyboard alone: it opens with the first act, the arrows go round, Escape and a choice give the focus back."""
+    with opened(browser, site.url) as page:
+        is_live(page)
+        more = row(page, "digest").get_by_role("button", name="Acts on digest")
+        more.press("Enter")
+        items = page.get_by_role("menuitem")
+        expect(items).to_have_text(["Run now", "Pause…"])
+        for key, place in (("ArrowDown", 1), ("ArrowDown", 0), ("ArrowUp", 1), ("Home", 0), ("End", 1)):
+            page.keyboard.press(key)
+            expect(items.nth(place)).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(items.first).to_be_hidden()
+        expect(more).to_be_focused()
+        page.keyboard.press("Enter")
+        page.keyboard.press("End")
+        page.keyboard.press("Enter")
+        page.get_by_role("dialog", name="Pause digest").wait_for()
+        page.locator("#leave").click()
+        expect(more).to_be_focused()
+        assert page.url == site.url  # a press of a button opens no job
+
+
+def test_a_missed_tick_is_run_from_its_row(browser: Browser, site: Served) -> None:
+    """The row that needs a hand has the act as its button; the dialog names the tick, and the job is well again."""
+    old = int(time.time() * 1000) - 3 * 86_400_000
+    site.rtdb.set("/cron-jobs/digest/since", old)
+    with opened(browser, site.url) as page:
+        button = row(page, "digest").get_by_role("button", name="Run the missed tick of")
+        button.click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog.locator("#dialog-name")).to_have_text("digest")
+        expect(dialog.get_by_role("button")).to_have_text(["Keep it as it is", "Run the tick"])
+        page.locator("#confirm").click()
+        expect(row(page, "digest").locator(".now")).to_contain_text("running")
+        site.may_end.set()
+        expect(page.locator("#notices")).to_contain_text('"digest" succeeded')
+        expect(page.locator("#sentence")).to_have_text("3 jobs, all as they should be")
+        expect(button).to_have_count(0)
+
+
+def test_a_refused_act_says_why_in_the_pages_words(browser: Browser, site: Served) -> None:
+    """Somebody else was faster; and a pause of a while needs its end."""
+    failed = {**LOCK, "outcome": "failed", "failures": 1}
+    site.rtdb.set("/cron-locks/digest", failed)
+    with opened(browser, f"{site.url}#job/digest", allowed="409") as page:
+        page.get_by_role("button", name="Pause until…").click()
+        page.get_by_label("Until").fill("")
+        page.locator("#confirm").click()
+        expect(page.locator("#complaint")).to_have_text("Until when?")
+        page.locator("#leave").click()
+        page.locator("#job-acts").get_by_role("button", name="Run again").click()
+        expect(page.get_by_role("dialog")).to_contain_text("What its steps have recorded is not done again.")
+        page.locator("#confirm").click()
+        expect(page.locator("#notices")).to_contain_text('"digest" is not resumed: the history has no run of')
+
+
+def test_a_node_that_can_not_be_claimed_is_shown(browser: Browser, site: Served) -> None:
+    """The act of such a row leads to what is stored, with what is wrong and what to mend."""
+    site.rtdb.set("/cron-locks/digest", {**LOCK, "slot": "yesterday"})
+    with opened(browser, site.url) as page:
+        row(page, "digest").get_by_role("button", name="Show the node").click()
+        expect(page.locator("#raw")).to_contain_text('"slot": "yesterday"')
+        expect(page.locator("#job-why")).to_contain_text("its field slot is wrong")
+        expect(page.locator("#job-do")).to_contain_text("Mend the node cron-locks/digest in the Firebase console")
+
+
+def test_a_job_that_was_taken_out_is_forgotten(browser: Browser, site: Served) -> None:
+    """It looks like what destroys, and is gone from the page."""
+    declare(site.rtdb, "gone", service="shop")
+    with opened(browser, f"{site.url}#job/gone", allowed="404") as page:
+        page.get_by_role("button", name="Forget…").click()
+        assert "danger" in (page.locator("#confirm").get_attribute("class") or "")
+        page.locator("#confirm").click()
+        expect(page.locator("#notices")).to_contain_text("gone is forgotten; its lock and its history stay")
+        expect(page.locator("#sentence")).to_have_text("3 jobs, all as they should be")
+        expect(page.locator("#retired")).to_be_hidden()

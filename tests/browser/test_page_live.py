@@ -50,6 +50,7 @@ def test_a_view_claims_nothing_that_it_was_not_told(browser: Browser, site: Serv
         expect(page.locator("#detail")).to_have_text("The database is away: no reply.")
         for view in ("#instances", "#acts", "#job/digest"):
             page.evaluate("view => { location.hash = view }", view)
+            expect(page.locator(f"#v-{view[1:].partition('/')[0]}")).to_be_visible()
             expect(page.locator("#problem")).to_have_text(re.compile(r"^The database is away: no reply\. Shown as of "))
             expect(page.locator("main > section:visible")).not_to_contain_text(empty, use_inner_text=True)
         page.evaluate("() => { location.hash = '#locks' }")

@@ -10,6 +10,8 @@ from firecron.jobs.run import Outcome
 from firecron.ops.findings import Kind as ProblemKind
 from firecron.ops.findings import Level
 from firecron.ops.health import VerdictWord
+from firecron.ops.remedy import ActWord
+from firecron.ops.status import HealthWord
 from firecron.ops.views import LockState, StepState
 
 Schema: TypeAlias = dict[str, object]
@@ -33,204 +35,138 @@ def each(schema: Schema) -> Schema:
     return {"type": "array", "items": schema}
 
 
-def exactly(properties: Mapping[str, Schema]) -> Schema:
+def of(schema: Schema, names: str) -> dict[str, Schema]:
+    """The properties of these names, all of the same schema."""
+    return dict.fromkeys(names.split(), schema)
+
+
+def exactly(*properties: Mapping[str, Schema]) -> Schema:
     """An object with all of these properties and no others."""
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    every = {name: schema for some in properties for name, schema in some.items()}
+    return {"type": "object", "properties": every, "required": list(every), "additionalProperties": False}
 
 
-ERROR = exactly({"error": TEXT, "code": {"enum": [1, 2, 69, 75, 78]}})
+NO_TEXT, NO_NUMBER, NO_INSTANT = map(perhaps, (TEXT, NUMBER, INSTANT))
+
+REMEDY = perhaps(exactly(of(TEXT, "words"), of(NO_TEXT, "command tick"), of(perhaps(one_of(get_args(ActWord))), "act")))
+ERROR = exactly({"error": TEXT, "code": {"enum": [1, 2, 69, 75, 78]}, "remedy": REMEDY})
 
 LOCK = exactly(
-    {
-        "name": TEXT,
-        "state": one_of(get_args(LockState)),
-        "paused": TRUTH,
-        "pausedBy": perhaps(TEXT),
-        "pausedAt": perhaps(INSTANT),
-        "pausedWhy": perhaps(TEXT),
-        "pausedUntil": perhaps(INSTANT),
-        "foreign": TRUTH,
-        "instanceId": perhaps(TEXT),
-        "instance": perhaps(TEXT),
-        "since": perhaps(INSTANT),
-        "until": perhaps(INSTANT),
-        "released": perhaps(INSTANT),
-        "slot": perhaps(INSTANT),
-        "unfinished": perhaps(INSTANT),
-        "outcome": perhaps(TEXT),
-        "attempt": perhaps(NUMBER),
-        "fence": perhaps(NUMBER),
-        "cancelled": TRUTH,
-        "cancelWhy": perhaps(TEXT),
-        "kind": perhaps(TEXT),
-        "stuck": TRUTH,
-        "problem": perhaps(TEXT),
-        "remedy": perhaps(TEXT),
-    }
+    of(TEXT, "name"),
+    of(one_of(get_args(LockState)), "state"),
+    of(TRUTH, "paused foreign cancelled stuck"),
+    of(NO_TEXT, "pausedBy pausedWhy pausedWith instanceId instance outcome cancelWhy kind problem"),
+    {"remedy": REMEDY},
+    of(NO_INSTANT, "pausedAt pausedUntil since until released slot unfinished"),
+    of(NO_NUMBER, "attempt fence"),
 )
 LOCKS = exactly({"locks": each(LOCK)})
-ACT = exactly(
-    {"key": TEXT, "act": TEXT, "name": TEXT, "who": TEXT, "at": perhaps(INSTANT), "why": perhaps(TEXT)},
+NAMED = exactly(of(TEXT, "job why"))
+HOLD_FIELDS = {
+    **of(TEXT, "hold by what"),
+    **of(INSTANT, "at until"),
+    **of(NO_TEXT, "why service match"),
+    **of(TRUTH, "leaders"),
+}
+HOLD = exactly(HOLD_FIELDS, of(TRUTH, "stands"), of(NUMBER, "held"), of(each(TEXT), "notHeld"))
+RUNNING = exactly({"job": TEXT, "cancelled": TRUTH, "why": NO_TEXT})
+HELD = exactly(
+    HOLD_FIELDS,
+    of(each(TEXT), "held"),
+    of(each(NAMED), "left failed"),
+    of(each(RUNNING), "running"),
+    of(TRUTH, "recorded takenBack"),
 )
+RESUMED = exactly(of(TEXT, "hold what"), of(each(TEXT), "resumed"), of(each(NAMED), "paused failed"))
+MUTE = exactly({"until": INSTANT, "by": TEXT, "why": NO_TEXT})
+MUTED = exactly(of(TRUTH, "changed"), of(TEXT, "job"), of(perhaps(MUTE), "muted"))
+UNHELD = exactly({"holds": each(RESUMED)})
+ACT = exactly(of(TEXT, "key act name who"), of(NO_INSTANT, "at"), of(NO_TEXT, "why"))
 ACTS = exactly({"acts": each(ACT)})
 CHANGED = exactly({"changed": TRUTH, "lock": LOCK})
-FORGOTTEN = exactly(
-    {
-        "forgotten": each(
-            exactly(
-                {
-                    "name": TEXT,
-                    "line": perhaps(TEXT),
-                    "timezone": perhaps(TEXT),
-                    "every": perhaps(NUMBER),
-                    "starting": perhaps(INSTANT),
-                    "service": perhaps(TEXT),
-                    "revision": perhaps(TEXT),
-                    "where": perhaps(TEXT),
-                    "declared": perhaps(INSTANT),
-                    "live": TRUTH,
-                }
-            )
-        )
-    }
-)
+# Of what the catalogue says where its entry can be read.
+PLACE = of(NO_TEXT, "service revision where")
+DECLARED = {**of(NO_TEXT, "line timezone"), **of(NO_NUMBER, "every"), **of(NO_INSTANT, "starting"), **PLACE}
+ENTRY = exactly(of(TEXT, "name"), DECLARED, of(NO_INSTANT, "declared"), of(TRUTH, "live"))
+FORGOTTEN = exactly({"forgotten": each(ENTRY)})
 
-RUN = exactly(
-    {
-        "key": TEXT,
-        "outcome": one_of((*get_args(Outcome), "malformed")),
-        "slot": perhaps(TEXT),
-        "trigger": perhaps(TEXT),
-        "started": perhaps(INSTANT),
-        "ended": perhaps(INSTANT),
-        "durationMs": perhaps(NUMBER),
-        "attempt": perhaps(NUMBER),
-        "fence": perhaps(NUMBER),
-        "count": NUMBER,
-        "atLeast": TRUTH,
-        "recordedBy": perhaps(TEXT),
-        "instanceId": perhaps(TEXT),
-        "instance": perhaps(TEXT),
-        "error": perhaps(TEXT),
-        "note": perhaps(TEXT),
-    }
+_RUN = (
+    of(one_of((*get_args(Outcome), "malformed")), "outcome"),
+    of(NO_TEXT, "slot trigger recordedBy instanceId instance error note"),
+    of(NO_INSTANT, "started ended"),
+    of(NO_NUMBER, "durationMs attempt fence"),
+    of(NUMBER, "count"),
+    of(TRUTH, "atLeast"),
 )
+RUN = exactly(of(TEXT, "key"), *_RUN)
+# Of which the lock alone was read.
+LAST = exactly(of(NO_TEXT, "key"), *_RUN)
 UNFINISHED = exactly(
-    {
-        "slot": INSTANT,
-        "isLive": TRUTH,
-        "since": perhaps(INSTANT),
-        "instanceId": perhaps(TEXT),
-        "instance": perhaps(TEXT),
-        "problem": perhaps(TEXT),
-        "remedy": perhaps(TEXT),
-    }
+    of(INSTANT, "slot"),
+    of(TRUTH, "isLive"),
+    of(NO_INSTANT, "since"),
+    of(NO_TEXT, "instanceId instance problem"),
+    {"remedy": REMEDY},
 )
 STEP = exactly(
-    {
-        "name": TEXT,
-        "state": one_of(get_args(StepState)),
-        "started": perhaps(INSTANT),
-        "done": perhaps(INSTANT),
-        "attempt": perhaps(NUMBER),
-        "fence": perhaps(NUMBER),
-        "instance": perhaps(TEXT),
-    }
+    of(TEXT, "name"),
+    of(one_of(get_args(StepState)), "state"),
+    of(NO_INSTANT, "started done"),
+    of(NO_NUMBER, "attempt fence"),
+    of(NO_TEXT, "instance"),
 )
 RUNS = exactly(
-    {
-        "name": TEXT,
-        "counts": {"type": "object", "additionalProperties": NUMBER},
-        "runs": each(RUN),
-        "unfinished": perhaps(UNFINISHED),
-        "steps": perhaps(each(exactly({"tick": TEXT, "steps": each(STEP)}))),
-    }
+    of(TEXT, "name"),
+    of({"type": "object", "additionalProperties": NUMBER}, "counts"),
+    of(each(RUN), "runs"),
+    of(perhaps(UNFINISHED), "unfinished"),
+    of(perhaps(each(exactly({"tick": TEXT, "steps": each(STEP)}))), "steps"),
+    of(perhaps({"type": "object", "additionalProperties": TEXT}), "tracebacks"),
 )
 LAST_RUNS = exactly({"jobs": each(exactly({"name": TEXT, "last": perhaps(RUN), "unfinished": perhaps(UNFINISHED)}))})
 
-VERDICT: dict[str, Schema] = {
-    "job": TEXT,
-    "verdict": one_of(get_args(VerdictWord)),
-    "since": perhaps(INSTANT),
-    "due": perhaps(INSTANT),
-    "why": TEXT,
+# What a program says of a job or a leader.
+ABOUT = of(NO_TEXT, "description owner runbook")
+VERDICT = {
+    **of(TEXT, "job why"),
+    **of(one_of(get_args(VerdictWord)), "verdict"),
+    **of(NO_INSTANT, "since due"),
 }
+WARNED = {**VERDICT, **ABOUT, "warning": TRUTH, "failures": NUMBER, "remedy": REMEDY}
 ROW = exactly(
-    {
-        **VERDICT,
-        "warning": TRUTH,
-        "line": perhaps(TEXT),
-        "timezone": perhaps(TEXT),
-        "every": perhaps(NUMBER),
-        "starting": perhaps(INSTANT),
-        "words": perhaps(TEXT),
-        "next": perhaps(INSTANT),
-        "lock": perhaps(LOCK),
-        "last": perhaps(RUN),
-        "service": perhaps(TEXT),
-        "revision": perhaps(TEXT),
-        "where": perhaps(TEXT),
-        "role": perhaps(TEXT),
-        "ticks": TRUTH,
-        "disabled": TRUTH,
-    }
+    WARNED,
+    DECLARED,
+    of(perhaps(MUTE), "muted"),
+    of(NO_TEXT, "words role"),
+    of(NO_INSTANT, "next"),
+    of(perhaps(LOCK), "lock"),
+    of(perhaps(LAST), "last"),
+    of(TRUTH, "ticks disabled"),
 )
-STATUS = exactly({"now": INSTANT, "jobs": each(ROW)})
-CHECK = exactly(
-    {"status": {"enum": ["ok", "failing", "unknown"]}, "jobs": each(exactly({**VERDICT, "warning": TRUTH}))}
-)
+STATUS = exactly({"now": INSTANT, "holds": each(HOLD), "jobs": each(ROW)})
+OVERALL = of(one_of(get_args(HealthWord)), "status")
+CHECK = exactly(OVERALL, {"jobs": each(exactly(WARNED))})
 # What `/health` sends.
-HEALTH = exactly({"status": {"enum": ["ok", "failing", "unknown"]}, "jobs": each(exactly(VERDICT))})
+HEALTH = exactly(OVERALL, {"jobs": each(exactly(VERDICT))})
 
 TICK = exactly({"local": LOCAL, "utc": INSTANT})
 CHANGE = exactly({"at": INSTANT, "kind": one_of(get_args(Kind)), "times": each(TEXT), "said": TEXT})
-SCHEDULE: dict[str, Schema] = {
-    "line": TEXT,
-    "timezone": TEXT,
-    "every": perhaps(NUMBER),
-    "starting": perhaps(INSTANT),
-    "words": TEXT,
-}
-NEXT = exactly({**SCHEDULE, "ticks": each(TICK), "changes": each(CHANGE), "warnings": each(TEXT)})
+SCHEDULE = {**of(TEXT, "line timezone words"), **of(NO_NUMBER, "every"), **of(NO_INSTANT, "starting")}
+NEXT = exactly(SCHEDULE, {"ticks": each(TICK), "changes": each(CHANGE), "warnings": each(TEXT)})
 
-JOB = exactly(
-    {
-        "name": TEXT,
-        **SCHEDULE,
-        "role": perhaps(TEXT),
-        "disabled": TRUTH,
-        "runsHere": TRUTH,
-        "where": TEXT,
-        "next": each(TICK),
-    }
-)
-LEADER = exactly(
-    {"name": TEXT, "ttl": NUMBER, "role": perhaps(TEXT), "disabled": TRUTH, "standsHere": TRUTH, "where": TEXT}
-)
-UNCLAIMED = exactly({"name": TEXT, "where": TEXT})
+GUARDED = {**of(TEXT, "name where"), **of(NO_TEXT, "role"), **of(TRUTH, "disabled"), **ABOUT}
+JOB = exactly(SCHEDULE, GUARDED, of(TRUTH, "runsHere"), of(each(TICK), "next"))
+LEADER = exactly(GUARDED, of(NUMBER, "ttl"), of(TRUTH, "standsHere"))
+UNCLAIMED = exactly(of(TEXT, "name where"))
 JOBS = exactly(
-    {
-        "ticksHere": TRUTH,
-        "why": TEXT,
-        "roles": each(TEXT),
-        "jobs": each(JOB),
-        "leaders": each(LEADER),
-        "unclaimed": each(UNCLAIMED),
-    }
+    {"ticksHere": TRUTH, "why": TEXT, "roles": each(TEXT)},
+    {"jobs": each(JOB), "leaders": each(LEADER), "unclaimed": each(UNCLAIMED)},
 )
 
 FINDING = exactly(
-    {
-        "check": TEXT,
-        "level": one_of(get_args(Level)),
-        "message": TEXT,
-        "remedy": perhaps(TEXT),
-        "kind": perhaps(one_of(get_args(ProblemKind))),
-    }
+    of(TEXT, "check message"),
+    of(one_of(get_args(Level)), "level"),
+    {"remedy": REMEDY},
+    of(perhaps(one_of(get_args(ProblemKind))), "kind"),
 )
 DOCTOR = exactly({"code": {"enum": [0, 1, 2, 69, 78]}, "findings": each(FINDING)})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.cli.calls import answer, call, complaint
 from tests.cli.schemas import ACTS
@@ -12,10 +14,8 @@ from firecron.ops.views import claimed_user
 from rtdb_emulator.pytest_plugin import Rtdb
 
 
-def acts(*arguments: str) -> list[dict[str, object]]:
-    found = answer(ACTS, "acts", *arguments)["acts"]
-    assert isinstance(found, list)
-    return found
+def acts(*arguments: str) -> list[dict[str, Any]]:
+    return list(answer(ACTS, "acts", *arguments)["acts"])
 
 
 def said(*arguments: str) -> list[tuple[object, ...]]:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import pytest
-from tests.cli.calls import answer, call, complaint
+from tests.cli.calls import answer, call, complaint, modules
 from tests.cli.schemas import JOBS, NEXT
-
-from firecron.jobs import decorator as declarations
 
 APPLICATION = """
 print("importing")
@@ -24,7 +21,7 @@ class Digests:
 
 class Static:
     @staticmethod
-    @distributed_cron("static", "@hourly", disabled=True)
+    @distributed_cron("static", "@hourly", disabled=True, runbook="https://wiki.example.com/static")
     def send(): ...
 
 @distributed_cron("function", "*/5 * * * *")
@@ -61,8 +58,9 @@ def even(): ...
 LEADING = """
 from firecron import FireCron, Term, leader
 
-@leader("price-feed", ttl=20, role="feeds")
-async def price_feed(term: Term): ...
+@leader("price-feed", ttl=20, role="feeds", owner="trading")
+async def price_feed(term: Term):
+    "Follows the prices."
 
 @leader("orders")
 def orders(): ...
@@ -71,26 +69,24 @@ crons = FireCron(price_feed, orders)
 """
 
 
+MODULES = {
+    "someapp": APPLICATION,
+    "forgetful": FORGETFUL,
+    "leading": LEADING,
+    "evenapp": EVEN,
+    "broken": "import nosuchmodule\n",
+    "raising": "\n1 / 0\n",
+    "wrong": "import firecron\nfirecron.FireCron(around=[None])\n",
+}
+
+
 @pytest.fixture(autouse=True)
 def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The module `someapp` in the current folder, and no database anywhere."""
-    Path(tmp_path, "someapp.py").write_text(APPLICATION, "utf-8")
-    Path(tmp_path, "forgetful.py").write_text(FORGETFUL, "utf-8")
-    Path(tmp_path, "leading.py").write_text(LEADING, "utf-8")
-    Path(tmp_path, "evenapp.py").write_text(EVEN, "utf-8")
-    Path(tmp_path, "broken.py").write_text("import nosuchmodule\n", "utf-8")
-    Path(tmp_path, "raising.py").write_text("\n1 / 0\n", "utf-8")
-    Path(tmp_path, "wrong.py").write_text("import firecron\nfirecron.FireCron(around=[None])\n", "utf-8")
-    monkeypatch.chdir(tmp_path)
-    # What other modules of this process have declared is not these tests' business.
-    monkeypatch.setattr(declarations, "REMEMBERED", {})
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.delenv("RUNTIME_INSTANCE", raising=False)
     monkeypatch.delenv("K_SERVICE", raising=False)
-    yield
-    for name in ("someapp", "forgetful", "evenapp", "broken", "raising", "wrong"):
-        sys.modules.pop(name, None)
+    with modules(MODULES, tmp_path, monkeypatch):
+        yield
 
 
 @pytest.mark.parametrize(
@@ -109,7 +105,6 @@ def test_whatever_firecron_takes_is_an_app(target: str, names: list[str]) -> Non
     result = call("jobs", target, "--json")
     assert (result.exit_code, result.stderr) == (0, "importing\n")
     value = answer(JOBS, "jobs", target)
-    assert isinstance(value["jobs"], list)
     assert [job["name"] for job in value["jobs"]] == names
 
 
@@ -117,13 +112,13 @@ def test_what_is_said_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job is listed with its line, zone, role, place and next ticks in both times, and whether it runs here."""
     call("jobs", "someapp")
     value = answer(JOBS, "jobs", "someapp:crons", "-n", "2")
-    assert isinstance(value["jobs"], list)
     digest, static, function = value["jobs"]
     assert (digest["line"], digest["timezone"], digest["role"]) == ("0 9 * * *", "America/New_York", "batch")
     assert digest["where"] == "someapp.Digests.send"
     assert [tick["local"][10:19] for tick in digest["next"]] == ["T09:00:00"] * 2
     assert [job["runsHere"] for job in (digest, static, function)] == [False, False, True]
     assert digest["words"] == "at 09:00 every day, New York"
+    assert (digest["runbook"], static["runbook"]) == (None, "https://wiki.example.com/static")
     said = call("jobs", "someapp:crons").stdout
     assert said.startswith("Jobs don't tick in a server with this environment: ")
     assert "digest  0 9 * * *  America/New_York\n  at 09:00 every day, New York\n  someapp.Digests.send\n" in said
@@ -132,15 +127,14 @@ def test_what_is_said_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRECRON_ROLES", "batch")
     value = answer(JOBS, "jobs", "someapp:holder.digests", "-n", "0")
     assert value["roles"] == ["batch"]
-    assert isinstance(value["jobs"], list)
     assert (value["jobs"][0]["runsHere"], value["jobs"][0]["next"]) == (True, [])
 
 
 def test_a_job_at_even_distances_is_listed() -> None:
     """Instead of a line it has its words, and as JSON the distance and the start."""
-    (job,) = cast("list[dict[str, object]]", answer(JOBS, "jobs", "evenapp:even")["jobs"])
-    words = "every 45 minutes, from 1970-01-01 00:00 UTC"
-    assert (job["line"], job["words"], job["timezone"]) == (words, words, "UTC")
+    (job,) = answer(JOBS, "jobs", "evenapp:even")["jobs"]
+    line, words = "every 45 minutes, from 1970-01-01 00:00 UTC", "every 45 minutes"
+    assert (job["line"], job["words"], job["timezone"]) == (line, words, "UTC")
     assert (job["every"], job["starting"]) == (2700, "1970-01-01T00:00:00Z")
     assert f"even\n  {words}\n  evenapp.even\n" in call("jobs", "evenapp:even").stdout
 
@@ -229,7 +223,6 @@ def test_next_ticks_are_in_both_times() -> None:
         {"local": "2027-03-28T03:00:00+02:00", "utc": "2027-03-28T01:00:00Z"},
         {"local": "2027-03-29T02:30:00+02:00", "utc": "2027-03-29T00:30:00Z"},
     ]
-    assert isinstance(value["changes"], list)
     assert [(change["kind"], change["times"]) for change in value["changes"]] == [("moved", ["2027-03-28T02:30:00"])]
     assert value["words"] == "at 02:30 every day, Berlin"
     assert call(*arguments).stdout.splitlines() == [
@@ -244,7 +237,6 @@ def test_next_ticks_are_in_both_times() -> None:
 def test_a_repeated_hour_is_told_of_before_it_and_in_it(after: str) -> None:
     """A night is explained also where the ticks that are shown are but one pass of a repeated hour."""
     value = answer(NEXT, "next", "*/30 2 * * *", "-z", "Europe/Berlin", "--after", after, "-n", "1")
-    assert isinstance(value["changes"], list)
     assert [change["kind"] for change in value["changes"]] == ["repeated"]
 
 
@@ -304,11 +296,23 @@ def test_jobs_lists_leaders() -> None:
             "ttl": 20,
             "role": "feeds",
             "disabled": False,
+            "description": "Follows the prices.",
+            "owner": "trading",
+            "runbook": None,
             "standsHere": False,
             "where": "leading.price_feed",
         },
-        {"name": "orders", "ttl": 15, "role": None, "disabled": False, "standsHere": True, "where": "leading.orders"},
+        {
+            "name": "orders",
+            "ttl": 15,
+            "role": None,
+            "disabled": False,
+            **dict.fromkeys(("description", "owner", "runbook")),
+            "standsHere": True,
+            "where": "leading.orders",
+        },
     ]
+    assert "  Follows the prices.\n  owner trading\n  leading.price_feed" in call("jobs", "leading:crons").stdout
     shown = call("jobs", "leading:orders").stdout
     assert "orders  leader, ttl 15 s" in shown
     assert "doesn't stand there: it needs the role 'feeds'" in call("jobs", "leading:crons").stdout

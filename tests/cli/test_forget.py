@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from tests.cli.calls import answer, call, complaint
+from tests.cli.calls import answer, become_nobody, call, complaint, stored
 from tests.cli.schemas import FORGOTTEN, STATUS
-from tests.cli.test_operate import become_nobody
 
 from firecron import FireCron, distributed_cron
 from firecron.errors import Unavailable
 from firecron.locks import LockService
-from firecron.ops.operator import Catalogue
+from firecron.ops.operator import Operator
 from firecron.settings import load
-from firecron.store import Snapshot
 from firecron.testing.rehearsal import Inline
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -27,9 +25,9 @@ def program(*names: str, **options: Any) -> FireCron:
     return crons
 
 
-def forgotten(*arguments: str) -> list[dict[str, object]]:
+def forgotten(*arguments: str) -> list[dict[str, Any]]:
     """What the command says it has removed."""
-    return cast("list[dict[str, object]]", answer(FORGOTTEN, "forget", *arguments)["forgotten"])
+    return list(answer(FORGOTTEN, "forget", *arguments)["forgotten"])
 
 
 def kept(rtdb: Rtdb) -> list[str]:
@@ -39,8 +37,9 @@ def kept(rtdb: Rtdb) -> list[str]:
 
 
 def test_it_says_what_it_has_removed(rtdb: Rtdb) -> None:
-    """The entries are gone, and nothing else: locks and histories stay."""
+    """The entries and tracebacks are gone, and nothing else: locks and histories stay."""
     program("digest", "mail", "report")
+    rtdb.set("/cron-errors", {"digest": {"x": "Traceback"}, "other": {"x": "Traceback"}})
     others = {"cron-locks": {"digest": {"paused": True}}, "cron-runs": {"digest": {"x": {"outcome": "failed"}}}}
     for path, node in others.items():
         rtdb.set(f"/{path}", node)
@@ -52,6 +51,7 @@ def test_it_says_what_it_has_removed(rtdb: Rtdb) -> None:
     assert said.count("its lock and its history stay") == 2
     assert kept(rtdb) == []
     assert {path: rtdb.get(f"/{path}") for path in others} == others
+    assert rtdb.get("/cron-errors") == {"other": {"x": "Traceback"}}
 
 
 def test_it_leaves_an_act(rtdb: Rtdb) -> None:
@@ -59,11 +59,8 @@ def test_it_leaves_an_act(rtdb: Rtdb) -> None:
     program("digest", "mail")
     assert call("forget", "digest", "--why", "its service is gone").exit_code == 0
     assert call("forget", "nobody").exit_code == 2
-    acts = rtdb.get("/cron-acts")
-    assert isinstance(acts, dict)
-    assert [(act["act"], act["name"], act["why"]) for act in acts.values()] == [
-        ("forget", "digest", "its service is gone")
-    ]
+    (act,) = stored(rtdb, "/cron-acts").values()
+    assert (act["act"], act["name"], act["why"]) == ("forget", "digest", "its service is gone")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +98,7 @@ def test_a_live_job_stays(rtdb: Rtdb) -> None:
 def test_a_program_that_does_not_say_what_it_runs_may_have_it(rtdb: Rtdb) -> None:
     """An older version counts as one that runs the job, as long as it lives."""
     program("digest").engine.heartbeat.beat()
-    (group,) = cast("dict[str, object]", rtdb.get("/cron-groups"))
+    (group,) = stored(rtdb, "/cron-groups")
     rtdb.set(f"/cron-groups/{group}/jobs", None)
     assert "a live program that doesn't say what it runs may have it" in complaint(1, "forget", "digest")
     rtdb.set(f"/cron-groups/{group}/seenAt", 1)
@@ -123,8 +120,7 @@ def test_a_key_that_can_name_no_job(rtdb: Rtdb, key: str) -> None:
     """Whatever somebody has typed into the catalogue can be forgotten by the name that the status prints."""
     program("digest")
     rtdb.set(f"/cron-jobs/{key}", {"line": "0 9 * * *"})
-    rows = cast("list[dict[str, object]]", answer(STATUS, "status")["jobs"])
-    (shown,) = {str(row["job"]) for row in rows} - {"digest"}
+    (shown,) = {row["job"] for row in answer(STATUS, "status")["jobs"]} - {"digest"}
     assert call("forget", shown).exit_code == 0
     assert kept(rtdb) == ["digest"]
 
@@ -132,14 +128,14 @@ def test_a_key_that_can_name_no_job(rtdb: Rtdb, key: str) -> None:
 def test_an_entry_that_changes_meanwhile_stays(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program has just declared it: what was removed before it is said."""
     program("digest", "mail")
-    look = Catalogue.read
+    look = Operator.entries
 
-    def late(self: Catalogue, names: list[str]) -> object:
+    def late(self: Operator, names: list[str]) -> object:
         found = look(self, names)
         rtdb.set("/cron-jobs/mail/grace", 5)
         return found
 
-    monkeypatch.setattr(Catalogue, "read", late)
+    monkeypatch.setattr(Operator, "entries", late)
     said = complaint(1, "forget", "digest", "mail")
     assert said.startswith("digest forgotten, but mail changed meanwhile")
     assert kept(rtdb) == ["mail"]
@@ -149,23 +145,21 @@ def test_an_entry_that_changes_meanwhile_stays(rtdb: Rtdb, monkeypatch: pytest.M
 def test_a_reply_that_is_lost(rtdb: Rtdb, is_gone: bool) -> None:
     """What is there then says whether it was forgotten."""
     program("digest")
-    catalogue = Catalogue(LockService().database)
-    (seen,) = catalogue.read(["digest"])
+    operator = Operator(LockService().database)
+    (seen,) = operator.entries(["digest"])
     rtdb.faults.answer(503, applied=is_gone, method="DELETE")
     if is_gone:
-        assert catalogue.forget(seen)
+        assert operator.forget(seen)
     else:
         with pytest.raises(Unavailable):
-            catalogue.forget(seen)
+            operator.forget(seen)
     assert kept(rtdb) == ([] if is_gone else ["digest"])
-    assert isinstance(seen.snapshot, Snapshot)
 
 
 def test_whom_the_rules_refuse(rtdb: Rtdb) -> None:
     """Nothing is forgotten, and the exit code is that of a denial."""
     program("digest")
-    rtdb.set_rules({"rules": {".read": True, ".write": False}})
-    become_nobody(rtdb)
+    become_nobody(rtdb, {".read": True, ".write": False})
     complaint(78, "forget", "digest")
     rtdb.set_rules({"rules": {".read": False, ".write": False}})
     complaint(78, "forget", "digest")

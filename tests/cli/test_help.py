@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import pytest
-import typer
 from tests.cli.calls import call
-from typer.core import TyperGroup
 
 import firecron
-from firecron.cli.commands import app
+from firecron import cli
+from firecron.cli.commands import COMMANDS, EXAMPLES, app, load
 from rtdb_emulator.pytest_plugin import Rtdb
-
-COMMANDS = sorted(cast(TyperGroup, typer.main.get_command(app)).commands)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +21,26 @@ def test_help_fits_into_80_columns(command: list[str], monkeypatch: pytest.Monke
     assert usage.startswith("Usage: ")
     assert [line for line in (usage, *lines) if len(line) > 80] == []
     assert [line for line in lines if line.endswith("...")] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_list_of_commands_has_the_first_line_of_each(command: str) -> None:
+    """What the list says of a command is the first line of its own help, as its docstring has it."""
+    _, summary = COMMANDS[command]
+    assert (load(command).help or "").splitlines()[0] == summary
+    assert list(COMMANDS) == list(EXAMPLES)
+
+
+@pytest.mark.parametrize("package", ["typer", "rich"])
+def test_a_missing_extra_is_named(
+    package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the packages of the extra even `--help` says what to install, and ends with code 2."""
+    monkeypatch.setattr(cli, "find_spec", lambda name: None if name == package else object())
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--help"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"firecron: {package} is not installed: pip install 'firecron[cli]'\n"
 
 
 def test_doctor_keeps_a_line_a_line(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +67,7 @@ def test_a_shell_completes_commands_and_options(
 ) -> None:
     """What the installed completion asks for is answered with the commands, and the options of one."""
     monkeypatch.setenv("_FIRECRON_COMPLETE", "complete_bash")
-    for words, found in (("firecron un", "unlock"), ("firecron unlock --y", "--yes")):
+    for words, found in (("firecron unl", "unlock"), ("firecron unlock --y", "--yes")):
         monkeypatch.setenv("COMP_WORDS", words)
         monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
         with pytest.raises(SystemExit) as ended:

@@ -15,6 +15,7 @@ from firecron.ops.views import Unfinished, inspect_lock, inspect_run
 from firecron.runs.entry import Entry
 
 BERLIN, LORD_HOWE = ZoneInfo("Europe/Berlin"), ZoneInfo("Australia/Lord_Howe")
+TODAY = to_datetime(NOW).astimezone(BERLIN)
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
 
@@ -164,7 +165,7 @@ def test_a_time_is_local_and_utc(instant: int, zone: ZoneInfo, said: str) -> Non
                 "held by rev-2/i2",
                 "since 09:59:50 (08:59:50Z), 10 s ago; until 2100-01-01 01:00:00 (00:00:00Z), in 73 y",
                 "it expires at 2100-01-01T00:00:00Z, later than any lease can, and blocks until then",
-                "make sure that its run has ended, then run: firecron unlock job",
+                "make sure that its run has ended, then unlock it: firecron unlock job",
             ],
             id="stuck",
         ),
@@ -211,8 +212,7 @@ def entry(fields: Mapping[str, object] | None = None) -> Entry:
 
 
 def shown(run: Entry, width: int | None, *others: Entry) -> list[str]:
-    today = to_datetime(NOW).astimezone(BERLIN)
-    return run_lines([run], [run, *others], today, Paper(width))[0].plain.splitlines()
+    return run_lines([run], [run, *others], Paper(TODAY, width))[0].plain.splitlines()
 
 
 def test_a_run_fits_into_80_columns() -> None:
@@ -256,15 +256,11 @@ def test_what_is_unusual_is_noted(fields: dict[str, object], note: str | None) -
 def test_who_recorded_it_takes_no_room_from_the_others() -> None:
     """At 80 columns who recorded a tick that did not run is below it, and the runs beside it keep their one line."""
     fields = {"outcome": "missed", "durationMs": None, "recordedBy": "bookkeeper", "count": 12}
-    today = to_datetime(NOW).astimezone(BERLIN)
     runs = [entry(), entry(fields)]
-    ran, missed = (line.plain.splitlines() for line in run_lines(runs, runs, today, Paper(80)))
+    ran, missed = (line.plain.splitlines() for line in run_lines(runs, runs, Paper(TODAY, 80)))
     assert len(ran) == 1
     assert len(ran[0]) <= 80
-    assert missed[1:] == [
-        "    (recorded by api-v3-00042-abc/00bf4b9c3f2a)",
-        "    12 ticks, of which this is the last",
-    ]
+    assert missed[1:] == ["    (recorded by api-v3-00042-abc/00bf4b9c3f2a)", "    12 ticks, of which this is the last"]
 
 
 @pytest.mark.parametrize(
@@ -278,10 +274,7 @@ def test_who_recorded_it_takes_no_room_from_the_others() -> None:
         (
             Unfinished("2026-11-18T08:51:00Z", True, NOW - 9 * MINUTE, "api-v3-00042-abc", "00bf4b9c3f2a"),
             80,
-            [
-                "09:51:00 (08:51:00Z)  under way since 09:51:00 (08:51:00Z)",
-                "    on api-v3-00042-abc/00bf4b9c3f2a",
-            ],
+            ["09:51:00 (08:51:00Z)  under way since 09:51:00 (08:51:00Z)", "    on api-v3-00042-abc/00bf4b9c3f2a"],
         ),
         (
             Unfinished("2026-11-18T08:51:00Z", False, NOW, "api-v3-00042-abc", "00bf4b9c3f2a"),
@@ -294,7 +287,7 @@ def test_who_recorded_it_takes_no_room_from_the_others() -> None:
 )
 def test_an_unfinished_run_in_a_line(found: Unfinished, width: int | None, lines: list[str]) -> None:
     """A run that isn't recorded yet is shown at its tick, with whether it is under way, since when and where."""
-    assert unfinished_line(found, to_datetime(NOW).astimezone(BERLIN), Paper(width)).plain.splitlines() == lines
+    assert unfinished_line(found, Paper(TODAY, width)).plain.splitlines() == lines
 
 
 def test_a_run_of_no_slot_is_shown_by_its_start() -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from typing import cast
 
-import firebase_admin
 import pytest
-from tests.cli.calls import answer, call, complaint
+from tests.cli.calls import answer, become_nobody, call, complaint, stored
 from tests.cli.schemas import LAST_RUNS, LOCKS, RUNS
 
 from firecron.base.instants import to_text
 from firecron.lock.lease import Lease
 from firecron.locks import LockService
+from firecron.ops.remedy import freeing
 from rtdb_emulator.pytest_plugin import Rtdb
 
 LONG_AGO = 1_600_000_000_000
@@ -31,10 +30,15 @@ DIED = {
 }
 
 
-def states(value: dict[str, object]) -> dict[str, str]:
-    locks = value["locks"]
-    assert isinstance(locks, list)
-    return {lock["name"]: lock["state"] for lock in locks}
+def live(**fields: object) -> dict[str, object]:
+    """The record of DIED while it is held, for a minute from now on."""
+    now = time.time_ns() // 1_000_000
+    return {**DIED, "acquiredAt": now, "expiresAt": now + 60_000, **fields}
+
+
+def states(*name: str) -> dict[str, str]:
+    """The state of each lock that `locks` shows."""
+    return {lock["name"]: lock["state"] for lock in answer(LOCKS, "locks", *name)["locks"]}
 
 
 def test_an_empty_database_says_so(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,9 +46,8 @@ def test_an_empty_database_says_so(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) 
     assert answer(LOCKS, "locks") == {"locks": []}
     assert answer(LAST_RUNS, "runs") == {"jobs": []}
     where = f"the emulator at {rtdb.emulator.url}, database {rtdb.namespace}"
-    commands = ((("locks",), "no lock"), (("runs",), "no run"))
-    for arguments, words in commands:
-        result = call(*arguments)
+    for command, words in (("locks", "no lock"), ("runs", "no run")):
+        result = call(command)
         assert (result.exit_code, result.stderr) == (0, "")
         assert f"{words} in {where}" in result.stdout
     monkeypatch.setenv("FIRECRON_PREFIX", "ops/cron")
@@ -70,9 +73,7 @@ def test_a_lock_that_is_held_is_shown_with_its_owner(rtdb: Rtdb) -> None:
     lease = locks.acquire("import", 3600, fenced=True)
     assert isinstance(lease, Lease)
     value = answer(LOCKS, "locks")
-    node = rtdb.get("/cron-locks/import")
-    assert isinstance(node, dict)
-    assert isinstance(value["locks"], list)
+    node = stored(rtdb, "/cron-locks/import")
     (lock,) = value["locks"]
     assert (lock["state"], lock["instanceId"], lock["instance"]) == ("held", "local", locks.identity.instance)
     assert (lock["since"], lock["until"], lock["fence"]) == (node["acquired"], node["expires"], node["fence"])
@@ -81,7 +82,7 @@ def test_a_lock_that_is_held_is_shown_with_its_owner(rtdb: Rtdb) -> None:
     assert re.search(r"in (1 h|59 min)\b", said)
     assert lease.holder not in said + str(value)
     lease.release()
-    assert states(answer(LOCKS, "locks")) == {"import": "free"}
+    assert states() == {"import": "free"}
 
 
 @pytest.mark.parametrize(("name", "state"), [("dead", "died"), ("new", "absent")])
@@ -89,7 +90,7 @@ def test_one_lock_is_shown_by_its_name(rtdb: Rtdb, name: str, state: str) -> Non
     """`locks NAME` shows that lock alone, also where it is a job's that has no node yet."""
     rtdb.set("/cron-locks", {"dead": DIED, "paused": {"paused": True}})
     rtdb.set("/cron-jobs/new", {"line": "0 9 * * *"})
-    assert states(answer(LOCKS, "locks", name)) == {name: state}
+    assert states(name) == {name: state}
     [line] = call("locks", name).stdout.splitlines()
     assert line.startswith(f"{name}: ")
 
@@ -103,7 +104,7 @@ def test_each_kind_of_node_is_shown(rtdb: Rtdb) -> None:
     rtdb.set("/cron-locks/odd", "text")
     rtdb.set("/cron-locks/unlocked", {**DIED, "expiresAt": 0})
     expected = {"dead": "died", "paused": "free", "foreign": "held", "odd": "malformed", "unlocked": "unlocked"}
-    assert states(answer(LOCKS, "locks")) == expected
+    assert states() == expected
     lines = call("locks").stdout.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["odd", "dead", "foreign", "paused", "unlocked"]
     assert "malformed" in lines[0]
@@ -117,20 +118,14 @@ def test_each_kind_of_node_is_shown(rtdb: Rtdb) -> None:
 def test_a_lock_that_nobody_frees_is_said(rtdb: Rtdb) -> None:
     """A lock that expires in years, and one whose instance is silent, are a problem with a remedy in every view."""
     now = time.time_ns() // 1_000_000
-    live = {**DIED, "acquiredAt": now, "expiresAt": now + 60_000}
-    rtdb.set("/cron-locks/good", {**live, "instance": "0a1c"})
-    rtdb.set("/cron-locks/silent", live)
-    rtdb.set("/cron-locks/stuck", {**live, "expiresAt": 4_102_444_800_000})
+    stuck = live(expiresAt=4_102_444_800_000)
+    rtdb.set("/cron-locks", {"good": live(instance="0a1c"), "silent": live(), "stuck": stuck})
     rtdb.set("/cron-instances", {"0a1b-f3a9c2": {"seenAt": now - 120_000}, "0a1c-f3a9c2": {"seenAt": now}})
-    found = answer(LOCKS, "locks")["locks"]
-    assert isinstance(found, list)
-    assert [(lock["name"], lock["stuck"], lock["problem"] is None) for lock in found] == [
-        ("good", False, True),
-        ("silent", False, False),
-        ("stuck", True, False),
-    ]
-    silent, stuck, good = call("locks").stdout.splitlines()
-    for name, words, line in (("silent", "was last seen at", silent), ("stuck", "expires at 2100-01-01", stuck)):
+    found = {lock["name"]: (lock["stuck"], lock["problem"] is None) for lock in answer(LOCKS, "locks")["locks"]}
+    assert found == {"good": (False, True), "silent": (False, False), "stuck": (True, False)}
+    *lines, good = call("locks").stdout.splitlines()
+    told = (("silent", "was last seen at"), ("stuck", "expires at 2100-01-01"))
+    for (name, words), line in zip(told, lines, strict=True):
         for said in (line, call("locks", name).stdout, call("runs", name).stdout, call("doctor").stdout):
             assert words in said
             assert f"firecron unlock {name}" in said
@@ -140,15 +135,12 @@ def test_a_lock_that_nobody_frees_is_said(rtdb: Rtdb) -> None:
 
 def test_who_may_not_read_the_instances_sees_the_locks(rtdb: Rtdb) -> None:
     """Where rules hide the instances, locks are shown without a word about their holders."""
-    now = time.time_ns() // 1_000_000
-    rtdb.set("/cron-locks/job", {**DIED, "acquiredAt": now, "expiresAt": now + 60_000})
+    rtdb.set("/cron-locks/job", live())
     rtdb.set("/cron-instances/0a1b-f3a9c2", {"seenAt": 1})
-    firebase_admin.initialize_app(options={"databaseURL": rtdb.url, "databaseAuthVariableOverride": None})
     clock = {"clock": {".read": True, ".write": True}}
-    rtdb.set_rules({"rules": {"cron-locks": {".read": True}, "cron-instances": clock}})
+    become_nobody(rtdb, {"cron-locks": {".read": True}, "cron-instances": clock})
     for command in (("locks",), ("locks", "job")):
         found = answer(LOCKS, *command)["locks"]
-        assert isinstance(found, list)
         assert [(lock["state"], lock["problem"]) for lock in found] == [("held", None)]
 
 
@@ -157,7 +149,7 @@ def test_the_prefix_is_heeded(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("FIRECRON_PREFIX", "ops/cron")
     rtdb.set("/ops/cron/cron-locks/job", DIED)
     rtdb.set(f"/ops/cron/cron-runs/job/{SLOT}", {"outcome": "failed"})
-    assert states(answer(LOCKS, "locks")) == {"job": "died"}
+    assert states() == {"job": "died"}
     assert answer(RUNS, "runs", "job")["counts"] == {"failed": 1}
     assert "job: " in call("runs").stdout
     assert call("pause", "job").exit_code == 0
@@ -197,7 +189,6 @@ def test_the_history_is_shown_newest_last(rtdb: Rtdb) -> None:
     rtdb.set("/cron-runs/job", entries)
     value = answer(RUNS, "runs", "job", "-n", "4")
     runs = value["runs"]
-    assert isinstance(runs, list)
     assert [run["outcome"] for run in runs] == ["failed", "missed", "succeeded", "malformed"]
     assert [run["note"] for run in runs] == [None, None, "[b]1,204[/b] mails", None]
     assert value["counts"] == {"failed": 1, "malformed": 1, "missed": 12, "succeeded": 2}
@@ -208,6 +199,9 @@ def test_the_history_is_shown_newest_last(rtdb: Rtdb) -> None:
     assert "manual; [b]1,204[/b] mails" in lines[3]
     assert "malformed" in lines[4]
     assert lines[5] == "5 entries: 1 failed, 1 malformed, at least 12 missed, 2 succeeded"
+
+
+NO_HEARTBEAT = "its instance has no heartbeat: it is dead, or it never had one (exec, a run by hand, a trigger)"
 
 
 @pytest.mark.parametrize("older", [None, "succeeded"])
@@ -233,15 +227,14 @@ def test_a_run_that_is_not_recorded_yet_is_the_last_line(
         "since": SLOT,
         "instanceId": "api-1",
         "instance": "0a1b",
-        "problem": None
-        if not is_live
-        else "its instance has no heartbeat: it is dead, or it never had one (exec, a run by hand, a trigger)",
-        "remedy": None if not is_live else "make sure that its run has ended, then run: firecron unlock job",
+        "problem": NO_HEARTBEAT if is_live else None,
+        "remedy": freeing("job").to_json() if is_live else None,
     }
     lines = call("runs", "job").stdout.splitlines()
     assert len(lines) == (1 if older is None else 3)
-    assert words in lines[0 if older is None else 1]
-    assert "api-1/0a1b" in lines[0 if older is None else 1]
+    line = lines[0 if older is None else 1]
+    assert words in line
+    assert "api-1/0a1b" in line
 
 
 @pytest.mark.parametrize(("attempt", "is_shown"), [(1, True), (2, False), (3, False)])
@@ -258,26 +251,21 @@ def test_a_job_without_runs(rtdb: Rtdb, node: object) -> None:
     """Without any run, `runs` says that no tick was claimed, or where its lock has a node, how to look at that."""
     rtdb.set("/cron-jobs/job", {"line": "0 9 * * *"})
     rtdb.set("/cron-locks/job", node)
-    assert answer(RUNS, "runs", "job") == {
-        "name": "job",
-        "counts": {},
-        "runs": [],
-        "unfinished": None,
-        "steps": None,
-    }
+    none: dict[str, object] = {"name": "job", "counts": {}, "runs": [], "unfinished": None, "steps": None}
+    none["tracebacks"] = None
+    assert answer(RUNS, "runs", "job") == none
     said = call("runs", "job").stdout
     assert said.startswith("There is no run of job in the emulator at ")
     assert ("none of its ticks was claimed yet" if node is None else "see firecron locks job") in said
 
 
-ONLY_THE_HISTORY = {"rules": {"cron-runs": {".read": True}}}
+ONLY_THE_HISTORY: dict[str, object] = {"cron-runs": {".read": True}}
 
 
 def test_who_may_not_read_the_locks_gets_the_history(rtdb: Rtdb) -> None:
     """Where the rules allow the history alone, `runs` shows it, and says that it can't tell what is under way."""
     rtdb.set(f"/cron-runs/job/{SLOT}", entry(LONG_AGO))
-    firebase_admin.initialize_app(options={"databaseURL": rtdb.url, "databaseAuthVariableOverride": None})
-    rtdb.set_rules(ONLY_THE_HISTORY)
+    become_nobody(rtdb, ONLY_THE_HISTORY)
     assert answer(RUNS, "runs", "job")["counts"] == {"succeeded": 1}
     said = call("runs", "job")
     assert (said.exit_code, "1 entry: 1 succeeded" in said.stdout) == (0, True)
@@ -287,7 +275,6 @@ def test_who_may_not_read_the_locks_gets_the_history(rtdb: Rtdb) -> None:
 def test_the_last_run_of_each_job_is_shown(rtdb: Rtdb) -> None:
     """`runs` without a name shows the newest entry of every job, and what is under way or died without one."""
     now = time.time_ns() // 1_000_000
-    live = {**DIED, "acquiredAt": now, "expiresAt": now + 60_000, "instance": "0c"}
     rtdb.set(
         "/cron-runs",
         {
@@ -299,13 +286,10 @@ def test_the_last_run_of_each_job_is_shown(rtdb: Rtdb) -> None:
             "running": {"2020-09-12T00:00:00Z": entry(LONG_AGO - 1)},
         },
     )
-    rtdb.set("/cron-locks/by-hand-since", DIED)
-    rtdb.set("/cron-locks/no-job", {"expiresAt": now, "releasedAt": now, "fence": 1})
-    rtdb.set("/cron-locks/first", live)
-    rtdb.set("/cron-locks/running", live)
-    rtdb.set("/cron-locks/slot-only", {"expiresAt": now, "releasedAt": now, "slot": SLOT})
+    held, free = live(instance="0c"), {"expiresAt": now, "releasedAt": now}
+    locks = {"first": held, "running": held, "no-job": {**free, "fence": 1}, "slot-only": {**free, "slot": SLOT}}
+    rtdb.set("/cron-locks", {**locks, "by-hand-since": DIED})
     jobs = answer(LAST_RUNS, "runs")["jobs"]
-    assert isinstance(jobs, list)
     shown = {job["name"]: (job["last"] and job["last"]["outcome"], job["unfinished"] is not None) for job in jobs}
     assert shown == {
         "by-hand-since": ("succeeded", False),
@@ -315,16 +299,16 @@ def test_the_last_run_of_each_job_is_shown(rtdb: Rtdb) -> None:
         "slot-only": (None, False),
     }
     lines = call("runs").stdout.splitlines()
-    assert [line.partition(":")[0] for line in lines] == [
-        "by-hand-since",
-        "failed",
-        "first",
-        "running",
-        "running",
-        "slot-only",
-    ]
-    told = ("manual", "failed", "under way", "succeeded", "on api-1/0c", "no run is recorded")
-    for line, words in zip(lines, told, strict=True):
+    told = (
+        ("by-hand-since", "manual"),
+        ("failed", "failed"),
+        ("first", "under way"),
+        ("running", "succeeded"),
+        ("running", "on api-1/0c"),
+        ("slot-only", "no run is recorded"),
+    )
+    for line, (name, words) in zip(lines, told, strict=True):
+        assert line.partition(":")[0] == name
         assert words in line
     assert "█" not in "".join(lines)
 
@@ -333,8 +317,7 @@ def test_who_may_not_read_the_locks_sees_the_last_runs(rtdb: Rtdb) -> None:
     """Where the locks are denied, the last runs are shown, with a word about what isn't known."""
     rtdb.set("/cron-locks/job", DIED)
     rtdb.set(f"/cron-runs/job/{SLOT}", entry(LONG_AGO))
-    firebase_admin.initialize_app(options={"databaseURL": rtdb.url, "databaseAuthVariableOverride": None})
-    rtdb.set_rules(ONLY_THE_HISTORY)
+    become_nobody(rtdb, ONLY_THE_HISTORY)
     job, denied = call("runs").stdout.splitlines()
     assert job.startswith("job: ")
     assert "It is not known which runs are under way" in denied
@@ -345,7 +328,6 @@ def test_who_recorded_a_tick_is_not_where_it_ran(rtdb: Rtdb) -> None:
     fields = {"outcome": "missed", "slot": SLOT, "instanceId": "api-2", "instance": "0c", "recordedBy": "bookkeeper"}
     rtdb.set(f"/cron-runs/job/{SLOT}", fields)
     runs = answer(RUNS, "runs", "job")["runs"]
-    assert isinstance(runs, list)
     assert runs[0]["recordedBy"] == "bookkeeper"
     first, total = call("runs", "job").stdout.splitlines()
     assert first.endswith("(recorded by api-2/0c)")
@@ -368,14 +350,14 @@ def test_a_database_of_another_shape_is_no_crash(rtdb: Rtdb) -> None:
     rtdb.set("/cron-locks", None)
     rtdb.set("/cron-locks/0", {"paused": True})
     rtdb.set("/cron-locks/1", {"paused": True})
-    assert states(answer(LOCKS, "locks")) == {"0": "free", "1": "free"}
+    assert states() == {"0": "free", "1": "free"}
 
 
 def test_a_leader_is_shown_as_one(rtdb: Rtdb) -> None:
     """Whoever holds a leader's node leads, and its last run is a term."""
     with LockService().lead("price-feed") as terms:
         next(iter(terms))
-        [lock] = cast("list[dict[str, object]]", answer(LOCKS, "locks")["locks"])
+        [lock] = answer(LOCKS, "locks")["locks"]
         assert (lock["kind"], lock["state"]) == ("leader", "held")
         assert "led by " in call("locks", "price-feed").stdout
     assert "last term succeeded" in call("locks", "price-feed").stdout
@@ -401,40 +383,23 @@ def test_the_steps_of_the_runs_shown_are_listed_without_their_results(rtdb: Rtdb
             "e": 5,
         },
     )
-    value = answer(RUNS, "runs", "job", "--steps", "-n", "1")
-    assert value["steps"] == [
-        {
-            "tick": tick,
-            "steps": [
-                {
-                    "name": name,
-                    "state": state,
-                    "started": None if at is None else to_text(at),
-                    "done": to_text(at + 1200) if state == "recorded" and at is not None else None,
-                    "attempt": attempt,
-                    "fence": None if at is None else 5,
-                    "instance": instance,
-                }
-                for name, state, at, attempt, instance in [
-                    ("e", "malformed", None, None, None),
-                    ("a", "recorded", start, 1, None),
-                    ("b/c", "recorded", start + 5000, 2, "0a1b"),
-                    ("d", "begun", start + 9000, None, None),
-                ]
-            ],
-        }
+    ((found, steps),) = (one.values() for one in answer(RUNS, "runs", "job", "--steps", "-n", "1")["steps"])
+    assert found == tick
+    names = ("name", "state", "started", "done", "attempt", "fence", "instance")
+    begun, later, last = (to_text(start + after) for after in (0, 5000, 9000))
+    done = [to_text(start + after) for after in (1200, 6200)]
+    assert [tuple(one[name] for name in names) for one in steps] == [
+        ("e", "malformed", None, None, None, None, None),
+        ("a", "recorded", begun, done[0], 1, 5, None),
+        ("b/c", "recorded", later, done[1], 2, 5, "0a1b"),
+        ("d", "begun", last, None, None, 5, None),
     ]
     shown = call("runs", "job", "--steps").stdout
     assert "secret" not in shown
     lines = shown.splitlines()
     assert "2000-01-01T00:00:00Z: 1 step" in lines
     at = lines.index(f"{tick}: 4 steps")
-    assert [line.split()[:2] for line in lines[at + 1 : at + 5]] == [
-        ["e", "malformed"],
-        ["a", "recorded"],
-        ["b/c", "recorded"],
-        ["d", "begun"],
-    ]
+    assert [line.split()[:2] for line in lines[at + 1 : at + 5]] == [[one["name"], one["state"]] for one in steps]
     assert "took 1.2 s, attempt 2, on 0a1b" in lines[at + 3]
     assert answer(RUNS, "runs", "job")["steps"] is None
 
@@ -459,9 +424,29 @@ def test_the_steps_of_a_run_by_hand_that_died_are_shown(rtdb: Rtdb) -> None:
         rtdb.set(f"/cron-runs/job/{to_text(LONG_AGO + at)}", entry(LONG_AGO + at))
     for most, shown in [("1", died[1:]), ("2", died)]:
         value = answer(RUNS, "runs", "job", "--steps", "-n", most)
-        assert [tick["tick"] for tick in cast("list[dict[str, object]]", value["steps"])] == shown
+        assert [tick["tick"] for tick in value["steps"]] == shown
 
 
-def test_steps_are_those_of_one_job() -> None:
-    """Without a name --steps is a wrong usage."""
-    assert "needs the NAME" in complaint(2, "runs", "--steps")
+@pytest.mark.parametrize("option", ["--steps", "--tracebacks"])
+def test_steps_and_tracebacks_are_those_of_one_job(option: str) -> None:
+    """Without a name each of them is a wrong usage."""
+    assert f"{option} needs the NAME" in complaint(2, "runs", option)
+
+
+def test_the_tracebacks_of_the_runs_shown_are_shown(rtdb: Rtdb) -> None:
+    """`--tracebacks` shows where each failed run has failed, below the runs, in safe texts; it is asked for alone."""
+    ticks = [to_text(LONG_AGO), to_text(LONG_AGO + 60_000)]
+    for tick in ticks:
+        rtdb.set(f"/cron-runs/job/{tick}", {"outcome": "failed", "slot": tick, "error": "ValueError: no"})
+        rtdb.set(f"/cron-errors/job/{tick}", f"Traceback\n  File \x1b[31m{tick}\nValueError: no")
+    shown = call("runs", "job", "--tracebacks", "-n", "1").stdout
+    assert (
+        f"{ticks[1]}: failed\n  Traceback\n    File \N{REPLACEMENT CHARACTER}[31m{ticks[1]}\n  ValueError: no\n"
+        in shown
+    )
+    assert f"File {ticks[0]}" not in shown
+    value = answer(RUNS, "runs", "job", "--tracebacks")
+    assert list(value["tracebacks"]) == ticks
+    assert answer(RUNS, "runs", "job")["tracebacks"] is None
+    rtdb.set("/cron-errors/job", "text")
+    assert "cron-errors/job holds" in complaint(78, "runs", "job", "--tracebacks")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import firebase_admin
 import pytest
-from tests.cli.calls import answer, call, complaint
+from tests.cli.calls import answer, become_nobody, call, complaint, stored
 from tests.cli.schemas import CHANGED
 from tests.cli.test_locks import DIED
 
@@ -46,20 +45,13 @@ def working(**wishes: bool) -> Iterator[Lease]:
         yield lease
 
 
-def become_nobody(rtdb: Rtdb) -> None:
-    """From now on the rules count: an admin would pass them by."""
-    firebase_admin.initialize_app(options={"databaseURL": rtdb.url, "databaseAuthVariableOverride": None})
-
-
 def test_cancel_writes_the_fence_and_nothing_else(rtdb: Rtdb) -> None:
     """`cancel --why` writes `cancel` and the reason, keeps every other field, and the holder learns it by renewing."""
     with working() as lease:
-        before = rtdb.get(PATH)
-        assert isinstance(before, dict)
+        before = stored(rtdb, PATH)
         value = answer(CHANGED, "cancel", "job", "--why", "wrong input")
         assert rtdb.get(PATH) == {**before, "cancel": before["fence"], "cancelWhy": "wrong input"}
         assert value["changed"] is True
-        assert isinstance(value["lock"], dict)
         shown = [value["lock"][name] for name in ("state", "cancelled", "cancelWhy")]
         assert shown == ["held", True, "wrong input"]
         assert not lease.cancelled
@@ -77,8 +69,7 @@ def test_a_cancel_without_a_reason_has_none(rtdb: Rtdb) -> None:
     """`cancel` alone writes one field, and says when the run learns of it."""
     with working():
         assert "job: cancelled: the run is asked to stop at its next renewal" in call("cancel", "job").stdout
-        node = rtdb.get(PATH)
-        assert isinstance(node, dict)
+        node = stored(rtdb, PATH)
         assert (node["cancel"], node.get("cancelWhy")) == (node["fence"], None)
 
 
@@ -87,9 +78,7 @@ def test_a_leader_that_is_cancelled_is_asked_to_step_down(rtdb: Rtdb) -> None:
     with LockService().lead("job", 3600) as terms:
         next(terms)
         assert "job: cancelled: the leader is asked to step down at its next renewal" in call("cancel", "job").stdout
-        node = rtdb.get(PATH)
-        assert isinstance(node, dict)
-        assert node["cancel"] == node["fence"]
+        assert rtdb.get(f"{PATH}/cancel") == rtdb.get(f"{PATH}/fence")
 
 
 @pytest.mark.parametrize("node", [DIED, {"paused": True}, {**DIED, "expiresAt": 0}])
@@ -124,12 +113,10 @@ def test_a_reason_that_is_too_long_is_wrong_usage(rtdb: Rtdb) -> None:
 def test_unlock_sets_the_expiry_to_zero_and_nothing_else(rtdb: Rtdb) -> None:
     """`unlock --yes` sets expiresAt to 0 and keeps every other field, and the holder learns of it when it renews."""
     lease = held()
-    before = rtdb.get(PATH)
-    assert isinstance(before, dict)
+    before = stored(rtdb, PATH)
     value = answer(CHANGED, "unlock", "job", "--yes")
     assert rtdb.get(PATH) == {**before, "expiresAt": 0}
     assert value["changed"] is True
-    assert isinstance(value["lock"], dict)
     assert (value["lock"]["state"], value["lock"]["fence"]) == ("unlocked", before["fence"])
     assert not lease.renew()
     assert lease.lost
@@ -158,11 +145,9 @@ def test_pause_and_resume(rtdb: Rtdb) -> None:
     of either changes nothing.
     """
     lease = held()
-    before = rtdb.get(PATH)
-    assert isinstance(before, dict)
+    before = stored(rtdb, PATH)
     assert answer(CHANGED, "pause", "job")["changed"] is True
-    found = rtdb.get(PATH)
-    assert isinstance(found, dict)
+    found = stored(rtdb, PATH)
     assert {**found, "pausedAt": 1} == {**before, "paused": True, "pausedBy": claimed_user(), "pausedAt": 1}
     assert answer(CHANGED, "pause", "job")["changed"] is False
     assert "paused" in call("pause", "job").stdout
@@ -170,8 +155,7 @@ def test_pause_and_resume(rtdb: Rtdb) -> None:
     assert answer(CHANGED, "resume", "job")["changed"] is False
     assert "job: it was not paused: nothing was changed" in call("resume", "job").stdout
     assert rtdb.count(method="PATCH", path="/") == 2
-    after = rtdb.get(PATH)
-    assert isinstance(after, dict)
+    after = stored(rtdb, PATH)
     assert after.pop("resumedAt") >= found["pausedAt"]
     assert after == before
     lease.release()
@@ -182,10 +166,8 @@ def test_a_pause_says_why_and_until_when(rtdb: Rtdb) -> None:
     rtdb.set(PATH, {"paused": "x", "pausedUntil": {"by": "hand"}, "pausedWhy": "old"})
     value = answer(CHANGED, "pause", "job", "--until", "2h")
     lock = value["lock"]
-    assert isinstance(lock, dict)
     assert (value["changed"], lock["paused"], lock["pausedWhy"]) == (True, True, None)
-    node = rtdb.get(PATH)
-    assert isinstance(node, dict)
+    node = stored(rtdb, PATH)
     assert 7_190_000 <= node["pausedUntil"] - node["pausedAt"] <= 7_200_000
     assert answer(CHANGED, "pause", "job", "--why", "password=hunter2 x")["changed"] is True
     assert rtdb.get(f"{PATH}/pausedWhy") == "password=[redacted] x"
@@ -202,8 +184,7 @@ def test_a_pause_that_is_over_can_be_removed(rtdb: Rtdb) -> None:
     rtdb.set(PATH, {"paused": True, "pausedUntil": NOW})
     assert "its pause has been over since" in call("locks", "job").stdout
     assert answer(CHANGED, "resume", "job")["changed"] is True
-    left = rtdb.get(PATH)
-    assert isinstance(left, dict)
+    left = stored(rtdb, PATH)
     assert left.keys() == {"resumedAt"}
     assert answer(CHANGED, "resume", "job")["changed"] is False
 
@@ -230,9 +211,8 @@ def test_a_job_of_the_catalogue_is_paused_before_its_first_run(rtdb: Rtdb) -> No
     """Its name is no misspelling, so it needs no --yes; unless this user may not read the catalogue."""
     rtdb.set("/cron-jobs/job", {"line": "0 9 * * *"})
     readable = {".read": True, ".write": True}
-    nodes = dict.fromkeys(("cron-locks", "cron-runs", "cron-instances", "cron-acts"), readable)
-    become_nobody(rtdb)
-    rtdb.set_rules({"rules": nodes})
+    nodes: dict[str, object] = dict.fromkeys(("cron-locks", "cron-runs", "cron-instances", "cron-acts"), readable)
+    become_nobody(rtdb, nodes)
     assert "give --yes" in complaint(2, "pause", "job")
     rtdb.set_rules({"rules": {**nodes, "cron-jobs": readable}})
     assert answer(CHANGED, "pause", "job")["changed"] is True
@@ -280,8 +260,7 @@ def test_what_the_rules_forbid_is_denied(rtdb: Rtdb, command: tuple[str, ...], m
     """Each command ends with exit code 78 and the remedy, and without a change, where the rules refuse it."""
     held()
     before = rtdb.get(PATH)
-    become_nobody(rtdb)
-    rtdb.set_rules({"rules": {".read": False, ".write": False}})
+    become_nobody(rtdb, {".read": False, ".write": False})
     assert "security rules" in complaint(78, *command)
     assert rtdb.get(PATH) == before
 
@@ -292,8 +271,7 @@ def test_who_may_only_read_is_denied_the_change(rtdb: Rtdb, command: str) -> Non
     held()
     rtdb.set(f"{PATH}/renews", None)
     before = rtdb.get(PATH)
-    become_nobody(rtdb)
-    rtdb.set_rules({"rules": {".read": True, "cron-instances": {".write": True}}})
+    become_nobody(rtdb, {".read": True, "cron-instances": {".write": True}})
     options = ["--yes"] if command == "unlock" else []
     assert "security rules" in complaint(78, command, "job", *options)
     assert rtdb.get(PATH) == before

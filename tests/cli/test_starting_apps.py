@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.calls import call
+from tests.cli.calls import call, modules
 
 from firecron.app import FireCron
 from firecron.cli.commands import page
-from firecron.jobs import decorator as declarations
 from rtdb_emulator.pytest_plugin import Rtdb
 
 FLASK = """
@@ -52,17 +51,11 @@ os.kill(os.getpid(), signal.SIGTERM)
 @pytest.fixture(autouse=True)
 def applications(rtdb: Rtdb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The modules `flaskapp` and `workedapp` in the current folder, where jobs tick."""
-    Path(tmp_path, "flaskapp.py").write_text(FLASK, "utf-8")
-    Path(tmp_path, "workedapp.py").write_text(WORKED, "utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(declarations, "REMEMBERED", {})
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.setenv("RUNTIME_INSTANCE", "production")
-    yield
-    for name in ("flaskapp", "workedapp"):
-        if module := sys.modules.pop(name, None):
-            module.crons.stop()
+    with modules({"flaskapp": FLASK, "workedapp": WORKED}, tmp_path, monkeypatch):
+        yield
+        for name in {"flaskapp", "workedapp"} & sys.modules.keys():
+            sys.modules[name].crons.stop()
 
 
 def loaded(module: str = "flaskapp") -> FireCron:
@@ -84,11 +77,7 @@ def loaded(module: str = "flaskapp") -> FireCron:
     ids=["jobs", "next", "doctor", "run", "run-nothing", "page"],
 )
 def test_a_command_that_loads_an_application_lets_nothing_tick(
-    arguments: tuple[str, ...],
-    code: int,
-    rtdb: Rtdb,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...], code: int, rtdb: Rtdb, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The import starts the jobs, and `start` answers that this is a command; only `run` runs a job, the named one."""
     if "page" in arguments:

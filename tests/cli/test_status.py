@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import firebase_admin
 import pytest
 from rich.console import Console
 from tests.catalogued import DAY, HOUR, RARELY, Catalogue, now
-from tests.cli.calls import answer, call, checked, complaint
+from tests.cli.calls import answer, become_nobody, call, checked, complaint
 from tests.cli.schemas import CHECK, STATUS
-from tests.cli.test_watch import Script, nothing
+from tests.cli.test_changes import Script, nothing
 from tests.stores.least_privilege import RULES
 
 from firecron.cli.commands.status import StatusView, table
 from firecron.cli.output import Output
 from firecron.cli.watching import watch
 from firecron.locks import LockService
-from firecron.ops.status import Status
+from firecron.ops.status import NewestEntries, Status
 from rtdb_emulator.pytest_plugin import Rtdb
 
 
@@ -28,21 +27,26 @@ def catalogue(rtdb: Rtdb) -> Catalogue:
 
 
 def rows(*names: str) -> dict[str, dict[str, Any]]:
-    jobs = answer(STATUS, "status", *names)["jobs"]
-    assert isinstance(jobs, list)
-    return {row["job"]: row for row in jobs}
+    return {row["job"]: row for row in answer(STATUS, "status", *names)["jobs"]}
 
 
-def checks(*names: str) -> tuple[int, dict[str, object]]:
-    result = call("check", *names, "--json")
+def found(*arguments: str) -> tuple[int, dict[str, Any]]:
+    """The exit code of a check, and all that it has found."""
+    result = call("check", *arguments, "--json")
     assert result.stderr == ""
     return result.exit_code, checked(CHECK, result.stdout)
+
+
+def checks(*arguments: str) -> tuple[int, str, list[tuple[str, str]]]:
+    """The exit code of a check, its status, and what it says of which job."""
+    code, value = found(*arguments)
+    return code, value["status"], [(one["job"], one["verdict"]) for one in value["jobs"]]
 
 
 def test_an_empty_catalogue_says_so(rtdb: Rtdb) -> None:
     """Where no program has declared a job, `status` and `check` say that, and for a check it is a failure."""
     assert answer(STATUS, "status")["jobs"] == []
-    assert checks() == (1, {"status": "unknown", "jobs": []})
+    assert checks() == (1, "unknown", [])
     for command in ("status", "check"):
         assert f"There is no job in the emulator at {rtdb.emulator.url}" in call(command).stdout
     assert rtdb.get("/cron-locks") is None
@@ -76,32 +80,51 @@ def test_a_row_has_all_of_a_job(catalogue: Catalogue) -> None:
     slot = catalogue.ran("digest")
     catalogue.declare("every", None, every=2700, starting="2026-11-01T00:00:00Z", ticks=False, timezone=None)  # type: ignore[arg-type]  # as it is stored
     catalogue.declare("off", disabled=True)
-    found = rows()
-    digest = found["digest"]
-    assert list(found) == ["digest", "every", "off"]
-    assert {name: digest[name] for name in ("verdict", "since", "due", "why", "warning")} == {
-        "verdict": "ok",
-        "since": None,
-        "due": None,
-        "why": f"its last tick {slot} succeeded",
-        "warning": False,
-    }
-    assert (digest["line"], digest["timezone"], digest["words"]) == (
-        "0 9 * * *",
-        "America/New_York",
-        "at 09:00 every day",
-    )
-    assert (digest["every"], digest["starting"]) == (None, None)
+    jobs = rows()
+    digest = jobs["digest"]
+    assert list(jobs) == ["digest", "every", "off"]
+    (named,) = rows("digest").values()
+    assert (named["last"]["key"], named["last"]["durationMs"], named["last"]["trigger"]) == (slot, 1_500, "schedule")
+    assert {name for name, value in named["last"].items() if value != digest["last"][name]} == {
+        "key", "slot", "trigger", "durationMs", "attempt",
+    }  # fmt: skip
+    assert [digest["last"][name] for name in ("key", "slot", "trigger", "durationMs", "attempt")] == [None] * 5
+    assert (digest["verdict"], digest["why"], digest["warning"]) == ("ok", f"its last tick {slot} succeeded", False)
+    schedule = (digest["line"], digest["timezone"], digest["words"])
+    assert schedule == ("0 9 * * *", "America/New_York", "at 09:00 every day")
+    assert [digest[name] for name in ("since", "due", "every", "starting")] == [None] * 4
     assert (digest["service"], digest["revision"], digest["role"]) == ("api", "api-00042-abc", "mail")
     assert (digest["where"], digest["ticks"], digest["disabled"]) == ("jobs.job (jobs.py:5)", True, False)
     assert digest["lock"]["state"] == "free"
-    assert (digest["last"]["outcome"], digest["last"]["durationMs"]) == ("succeeded", 1_500)
-    every = found["every"]
+    every = jobs["every"]
     assert (every["every"], every["starting"], every["ticks"]) == (2700, "2026-11-01T00:00:00Z", False)
     assert every["words"] == "every 45 minutes, from 2026-11-01 00:00 UTC"
     assert (every["lock"], every["last"]) == (None, None)
-    assert (found["off"]["verdict"], found["off"]["next"], found["off"]["disabled"]) == ("paused", None, True)
+    off = jobs["off"]
+    assert (off["verdict"], off["next"], off["disabled"]) == ("paused", None, True)
     assert list(rows("every", "digest")) == ["digest", "every"]
+
+
+def test_what_a_program_says_of_its_job_is_shown(catalogue: Catalogue, rtdb: Rtdb) -> None:
+    """Each row of the JSON has it, and the lines of jobs that are named, and each finding of a check."""
+    about = {"description": "Sends the digest.", "owner": "mail", "runbook": "https://wiki.example.com/digest"}
+    catalogue.declare("digest", **about)
+    catalogue.declare("import", runbook="javascript:alert(1)")
+    catalogue.ran("digest", outcome="failed", failures=1)
+    catalogue.ran("import")
+    assert {name: rows()["digest"][name] for name in about} == about
+    assert [rows()["import"][name] for name in about] == [None] * 3
+    said = "Sends the digest.; owner mail, runbook https://wiki.example.com/digest"
+    (line,) = call("status", "digest").stdout.splitlines()
+    assert line.startswith("digest: failing; Sends the digest.; owner mail, runbook https://wiki.example.com/digest; ")
+    assert "mail" not in call("status").stdout
+    assert [one[name] for one in found()[1]["jobs"] for name in about] == list(about.values())
+    assert f"; {said} → see in its history why it fails; run the tick of " in call("check").stdout
+    database = LockService().database
+    seen = Status(database).evaluate(Status(database).read(), ["digest"])
+    lines = [line.plain for line in table(seen.rows, seen.now, Console(width=100), with_about=True)]
+    assert lines[2:5:2] == ["  Sends the digest.", f"  {RARELY}  on the 29th of February at 00:00, New York"]
+    assert lines[3] == "  owner mail, runbook https://wiki.example.com/digest"
 
 
 def test_a_status_is_a_line_for_each_job(catalogue: Catalogue) -> None:
@@ -129,13 +152,13 @@ def test_a_check_fails_for_four_words(catalogue: Catalogue, rtdb: Rtdb, word: st
         rtdb.set("/cron-locks/job/expiresAt", "soon")
     if word == "unattended":
         catalogue.beat(ago=HOUR)
-    code, value = checks("job")
-    assert isinstance(value["jobs"], list)
-    assert (code, value["status"], [one["verdict"] for one in value["jobs"]]) == (1, "failing", [word])
+    assert checks("job") == (1, "failing", [("job", word)])
     result = call("check", "job")
-    assert (result.exit_code, result.stdout) == (1, f"job: {word}: {value['jobs'][0]['why']}\n")
+    one = found("job")[1]["jobs"][0]
+    do = ": ".join(filter(None, (one["remedy"]["words"], one["remedy"]["command"])))
+    assert (result.exit_code, result.stdout) == (1, f"job: {word}: {one['why']} → {do}\n")
     if word != "unattended":
-        assert checks("fine") == (0, {"status": "ok", "jobs": []})
+        assert checks("fine") == (0, "ok", [])
 
 
 def test_a_warning_is_said_and_is_no_failure(catalogue: Catalogue, rtdb: Rtdb) -> None:
@@ -143,13 +166,8 @@ def test_a_warning_is_said_and_is_no_failure(catalogue: Catalogue, rtdb: Rtdb) -
     catalogue.declare("paused")
     rtdb.set("/cron-locks/paused", {"paused": True, "pausedAt": now() - 2 * DAY, "pausedBy": "ops@host"})
     catalogue.declare("odd", "every now and then")
-    code, value = checks()
-    assert isinstance(value["jobs"], list)
-    assert (code, value["status"]) == (0, "ok")
-    assert [(one["job"], one["verdict"], one["warning"]) for one in value["jobs"]] == [
-        ("odd", "unknown", True),
-        ("paused", "paused", True),
-    ]
+    assert checks() == (0, "ok", [("odd", "unknown"), ("paused", "paused")])
+    assert [one["warning"] for one in found()[1]["jobs"]] == [True, True]
     assert [line.partition(" by")[0] for line in call("check").stdout.splitlines()][1] == "paused: paused: paused"
     odd = rows()["odd"]
     assert (odd["line"], odd["words"], odd["next"], odd["service"], odd["ticks"]) == (None, None, None, None, False)
@@ -169,12 +187,12 @@ def test_revisions_that_disagree_are_a_warning(catalogue: Catalogue, rtdb: Rtdb)
     lines = call("status").stdout.splitlines()
     assert lines[0].startswith("digest: ok; ")
     assert said in lines[0]
-    code, value = checks()
-    assert (code, value["status"]) == (0, "ok")
-    assert call("check").stdout == f"digest: ok: {row['why']}\n"
+    assert checks() == (0, "ok", [("digest", "ok")])
+    wait = "wait until the other instances have ended, or end them"
+    assert call("check").stdout == f"digest: ok: {row['why']} → {wait}\n"
     catalogue.dissent("digest", ago=91_000)
     assert rows()["digest"]["warning"] is False
-    assert checks() == (0, {"status": "ok", "jobs": []})
+    assert checks() == (0, "ok", [])
 
 
 def test_a_narrow_terminal_has_no_line_about_nobody(catalogue: Catalogue) -> None:
@@ -182,10 +200,11 @@ def test_a_narrow_terminal_has_no_line_about_nobody(catalogue: Catalogue) -> Non
     catalogue.declare("digest", since=now())
     catalogue.ran("digest")
     catalogue.declare("off", disabled=True)
-    status = Status(LockService().database)
-    seen = status.with_last(status.jobs())
-    found = [line.plain for line in table(seen.rows, seen.now, Console(width=50))]
-    assert [line.split()[0] for line in found if line.startswith("  on")] == ["on"]
+    database = LockService().database
+    status = Status(database)
+    seen = NewestEntries(database).put_into(status.evaluate(status.read()))
+    lines = [line.plain for line in table(seen.rows, seen.now, Console(width=50))]
+    assert [line.split()[0] for line in lines if line.startswith("  on")] == ["on"]
 
 
 def test_a_retired_job_is_no_alarm(catalogue: Catalogue) -> None:
@@ -194,7 +213,7 @@ def test_a_retired_job_is_no_alarm(catalogue: Catalogue) -> None:
     catalogue.names = ["stays"]
     catalogue.declare("stays")
     assert rows()["gone"]["verdict"] == "retired"
-    assert (rows()["gone"]["next"], checks()) == (None, (0, {"status": "ok", "jobs": []}))
+    assert (rows()["gone"]["next"], checks()) == (None, (0, "ok", []))
     assert [line.split(";")[0] for line in call("status").stdout.splitlines()] == ["stays: ok", "gone: retired"]
 
 
@@ -203,11 +222,9 @@ def test_a_check_of_jobs_that_were_taken_out_is_a_failure(catalogue: Catalogue) 
     catalogue.declare("gone", "* * * * *", declaredAt=now() - DAY)
     catalogue.names = []
     catalogue.beat()
-    assert checks() == (1, {"status": "unknown", "jobs": []})
+    assert checks() == (1, "unknown", [])
     assert call("check").stdout.startswith("There is no job that can be judged in the emulator at ")
-    code, value = checks("gone")
-    assert isinstance(value["jobs"], list)
-    assert (code, value["status"], [one["verdict"] for one in value["jobs"]]) == (1, "failing", ["undeclared"])
+    assert checks("gone") == (1, "failing", [("gone", "undeclared")])
 
 
 def test_an_expected_job_that_is_not_there_is_a_finding(catalogue: Catalogue, rtdb: Rtdb) -> None:
@@ -217,18 +234,13 @@ def test_an_expected_job_that_is_not_there_is_a_finding(catalogue: Catalogue, rt
     catalogue.names = []
     catalogue.declare("digest")
     catalogue.ran("digest")
-    assert checks("--expect", "digest") == (0, {"status": "ok", "jobs": checks()[1]["jobs"]})
+    assert checks("--expect", "digest") == (0, "ok", checks()[2])
     expecting = ("--expect", "digest, import,", "--expect", "gone", "--expect=odd", "--expect=gone", "--expect=b\x1b[c")
-    code, value = checks(*expecting)
-    assert isinstance(value["jobs"], list)
-    assert (code, value["status"]) == (1, "failing")
-    assert [(one["job"], one["verdict"]) for one in value["jobs"]] == [
-        (name, "undeclared") for name in ("b\ufffd[c", "gone", "import", "odd")
-    ]
-    assert checks("digest", *expecting) == (code, value)
+    undeclared = [(name, "undeclared") for name in ("b\ufffd[c", "gone", "import", "odd")]
+    assert checks(*expecting) == checks("digest", *expecting) == (1, "failing", undeclared)
     assert call("check", "--expect", "import").stdout.startswith("import: undeclared: no job of this name is in the ")
     rtdb.set("/cron-jobs", None)
-    assert checks("--expect", "digest")[1]["status"] == "failing"
+    assert checks("--expect", "digest")[1] == "failing"
 
 
 @pytest.mark.parametrize("given", ["", " , "])
@@ -262,10 +274,9 @@ def test_a_catalogue_that_may_not_be_read_is_told(rtdb: Rtdb) -> None:
     catalogue.ran("job")
     catalogue.beat(ago=DAY)
     readable = {".read": True, ".write": True}
-    others = dict.fromkeys(("cron-jobs", "cron-locks", "cron-runs", "cron-instances"), readable)
-    firebase_admin.initialize_app(options={"databaseURL": rtdb.url, "databaseAuthVariableOverride": None})
-    rtdb.set_rules({"rules": others})
-    assert checks() == (0, {"status": "ok", "jobs": []})
+    others: dict[str, object] = dict.fromkeys(("cron-jobs", "cron-locks", "cron-runs", "cron-instances"), readable)
+    become_nobody(rtdb, others)
+    assert checks() == (0, "ok", [])
     rtdb.set_rules({"rules": {**others, "cron-jobs": {}}})
     assert "cron-jobs" in complaint(78, "check")
     rtdb.set_rules({"rules": readable})
@@ -306,40 +317,33 @@ def test_each_change_of_a_job_is_a_line(catalogue: Catalogue, rtdb: Rtdb, capsys
     )
     watch(output, StatusView(LockService().database, output), 2, script)
     lines = [line[9:] for line in capsys.readouterr().out.splitlines()]
-    assert [line.split(";")[0] for line in lines] == [
-        "job: ok",
-        "job: running",
-        "job: paused",
-        "job: is no longer in the catalogue",
-    ]
+    told = ["job: ok", "job: running", "job: paused", "job: is no longer in the catalogue"]
+    assert [line.split(";")[0] for line in lines] == told
 
 
 def test_a_watched_history_is_read_only_where_a_lock_has_changed(catalogue: Catalogue, rtdb: Rtdb) -> None:
-    """The newest entries of jobs that have been quiet for a while are not read at each look."""
+    """The newest entry of a quiet job is not read at each look, nor one that has come since its lock was released."""
     for name in ("quiet", "busy"):
         catalogue.declare(name)
         catalogue.ran(name)
-    view = StatusView(LockService().database, Output(as_json=True))
+    view = StatusView(LockService().database, Output(as_json=True), ["quiet", "busy"])
     view.read()
     catalogue.ran("busy", ago=0)
-    for _ in range(3):
+    for reads in (1, 0, 0):
         rtdb.emulator.requests.clear()
         seen = view.read()
-        assert [rtdb.count(path=f"/cron-runs/{name}") for name in ("busy", "quiet")] == [1, 0]
+        assert [rtdb.count(path=f"/cron-runs/{name}") for name in ("busy", "quiet")] == [reads, 0]
     assert [row.last and row.last.outcome for row in seen.rows] == ["succeeded", "succeeded"]
 
 
-def test_a_check_reads_three_nodes_and_the_clock(catalogue: Catalogue, rtdb: Rtdb) -> None:
-    """However many jobs there are: the catalogue, the locks, the groups, and RTDB's time."""
+def test_a_check_reads_five_nodes_and_the_clock(catalogue: Catalogue, rtdb: Rtdb) -> None:
+    """However many jobs there are: the catalogue with holds and mutes, the locks, the groups, and RTDB's time."""
     for number in range(20):
         catalogue.declare(f"job-{number}")
     rtdb.emulator.requests.clear()
     assert call("check").exit_code == 0
-    assert [request.path for request in rtdb.emulator.requests if request.method == "GET"] == [
-        "/cron-jobs",
-        "/cron-locks",
-        "/cron-groups",
-    ]
+    read = [request.path for request in rtdb.emulator.requests if request.method == "GET"]
+    assert read == ["/cron-jobs", "/cron-hold", "/cron-mutes", "/cron-locks", "/cron-groups"]
 
 
 def test_json_is_one_value(catalogue: Catalogue) -> None:

@@ -13,29 +13,22 @@ from typing import cast, get_args
 from zoneinfo import ZoneInfo
 
 import pytest
-import typer
 from tests.conftest import Run as RunProcess
-from tests.docs.documents import (
-    PAGES,
-    ROOT,
-    TEXTS,
-    all_commands,
-    code_spans,
-    name,
-    prose,
-)
-from typer.core import TyperGroup
+from tests.docs.documents import PAGES, ROOT, TEXTS, all_commands, code_spans, name, prose
 
 from firecron import Event, FireCron, Result, Run, Schedule, State, distributed_cron
-from firecron.cli.commands import app
-from firecron.jobs.catalogue import changed, group_fields, probe
+from firecron.base.instants import to_datetime
+from firecron.cli import commands
+from firecron.jobs.catalogue import group_fields, probe
 from firecron.jobs.run import Trigger
 from firecron.lock.audit_log import Deed, make_act
 from firecron.lock.fields import PAUSE_FIELDS
-from firecron.lock.record import LockRecord
+from firecron.lock.holds import JobHold
+from firecron.lock.record import FIELDS
 from firecron.lock.refusal import LEVELS
+from firecron.ops.mutes import Mutes
 from firecron.runs.entry import Entry
-from firecron.settings import FACTS, Settings, load
+from firecron.settings import DEFAULTS, FACTS, Settings
 from firecron.steps.protocol import StepRecord
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -43,7 +36,6 @@ OPERATING = ROOT / "docs" / "two-in-the-morning.md"
 # The methods of a run that record what it has done: they have a section of their own.
 STEPS = "step()`, `key()`, `settle()`, `retry()"
 EVENTS = ROOT / "docs" / "logs-and-metrics.md"
-COMMAND = cast(TyperGroup, typer.main.get_command(app))
 
 
 def rows(page: Path, heading: str, number: int = 0) -> list[list[str]]:
@@ -96,7 +88,7 @@ def mentioned() -> list[tuple[Path, str]]:
 
 
 def options_of(command_name: str) -> set[str]:
-    parameters = COMMAND.commands[command_name].params
+    parameters = commands.load(command_name).params
     return {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
 
 
@@ -106,7 +98,7 @@ def test_every_command_in_a_block_is_understood() -> None:
     assert calls
     for call in calls:
         _, command_name, *arguments = call.program
-        command = COMMAND.commands[command_name]
+        command = commands.load(command_name)
         arguments = [
             argument
             for before, argument in pairwise(["", *arguments])
@@ -122,7 +114,7 @@ def test_every_command_in_the_text_exists() -> None:
     assert found
     for page, text in found:
         _, command_name, *_ = text.split()
-        assert command_name in COMMAND.commands, f"{name(page)}: {text}"
+        assert command_name in commands.COMMANDS, f"{name(page)}: {text}"
         own = text.partition(" -- ")[0]
         shown = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", own)) - {"--help", "--"}
         assert shown <= options_of(command_name), f"{name(page)}: {text}"
@@ -147,20 +139,19 @@ def test_the_emulators_command_has_the_options_shown(run: RunProcess) -> None:
 def test_every_setting_is_on_its_page_with_its_default() -> None:
     """The table of settings is the settings, with their defaults and descriptions, and no other."""
     table = rows(ROOT / "docs" / "settings.md", "# Settings")
-    fields = type(load()).model_fields
-    assert [row[0] for row in table] == [f"`FIRECRON_{field.upper()}`" for field in fields]
-    for (_, default, description), field in zip(table, fields.values(), strict=True):
-        value = field.default
+    assert [row[0] for row in table] == [f"`FIRECRON_{setting.name.upper()}`" for setting in fields(Settings)]
+    for (_, default, description), setting in zip(table, fields(Settings), strict=True):
+        value = setting.default
         text = f"{value:g}" if isinstance(value, float) else str(value)
         assert default == ("" if value in (None, "", ()) else f"`{text}`")
-        assert description == field.description
+        assert description == setting.metadata["description"]
 
 
 @pytest.mark.parametrize("page", TEXTS, ids=name)
 def test_every_setting_that_is_mentioned_exists(page: Path) -> None:
     """A variable `FIRECRON_…` is a setting's, or one that `firecron exec` tells its command."""
     found = re.findall(r"\bFIRECRON_[A-Z]+(?:_[A-Z]+)*\b", page.read_text("utf-8"))
-    assert set(found) <= {*FACTS, *(f"FIRECRON_{field.upper()}" for field in Settings.model_fields)}
+    assert set(found) <= {*FACTS, *(f"FIRECRON_{name.upper()}" for name in DEFAULTS)}
 
 
 def test_a_number_behind_a_setting_is_its_default() -> None:
@@ -171,7 +162,7 @@ def test_a_number_behind_a_setting_is_its_default() -> None:
         for setting, number in re.findall(r"`FIRECRON_([A-Z_]+)`(?: jobs)? \(([0-9.]+)\)", path.read_text("utf-8"))
     }
     assert said
-    assert [one for one in said if Settings.model_fields[one[1].lower()].default != one[2]] == []
+    assert [one for one in said if DEFAULTS[one[1].lower()] != one[2]] == []
 
 
 def test_every_option_of_a_job_is_in_the_readme() -> None:
@@ -231,9 +222,7 @@ def test_every_message_that_is_quoted_is_one() -> None:
 def test_the_locks_node_is_listed_as_the_console_does() -> None:
     """The table of the node has each field of a record, by the alphabet, and no other."""
     table = rows(OPERATING, "## The node of a lock")
-    assert [named(row[0]) for row in table] == [
-        [field] for field in sorted({*LockRecord.model_fields, *PAUSE_FIELDS, "resumedAt"})
-    ]
+    assert [named(row[0]) for row in table] == [[field] for field in sorted({*FIELDS, *PAUSE_FIELDS, "resumedAt"})]
 
 
 def test_the_history_is_listed_field_by_field(rtdb: Rtdb) -> None:
@@ -252,6 +241,16 @@ def test_an_act_is_listed_field_by_field() -> None:
     written = make_act("pause", "job", "ann", 1, "why", "a1b2c3").to_node()
     assert [field for row in table for field in named(row[0])] == sorted(written)
     assert set(named(table[0][1])) == set(get_args(Deed))
+
+
+def test_a_hold_and_a_mute_are_listed_field_by_field() -> None:
+    """The table of each has each field that an operator writes, and no other."""
+    hold = JobHold("name", "ann", 1, 2, "why", "api", "mail-*", leaders=True).to_node()
+    with FireCron(enabled=False).testing() as test:
+        Mutes(test.locks.database).mute("job", to_datetime(test.clock.now() + 1000), "why")
+        mute = cast("dict[str, object]", test.store.get("cron-mutes/job"))
+    for heading, written in (("## The holds", hold), ("## The mutes", mute)):
+        assert sorted(field for row in rows(OPERATING, heading) for field in named(row[0])) == sorted(written)
 
 
 def test_a_steps_node_is_listed_field_by_field() -> None:
@@ -274,8 +273,7 @@ def test_an_instances_node_is_listed_field_by_field() -> None:
 def test_the_catalogue_is_listed_field_by_field() -> None:
     """The table of an entry has each field that a program declares, and no other."""
     table = rows(OPERATING, "## What programs declare")
-    others = {"every", "starting", "expectedRuntime", "role", "revision"}
-    written = {*(changed(probe("job"), None) or {}), *others}
+    written = {*probe("job").fields(), "every", "starting"}
     assert sorted(field for row in table for field in named(row[0])) == sorted(written)
 
 
@@ -296,6 +294,8 @@ def test_every_field_that_is_mentioned_exists() -> None:
         "## What programs declare",
         "## Who would run what",
         "## The acts",
+        "## The holds",
+        "## The mutes",
     )
     fields = {field for heading in tables for row in rows(OPERATING, heading) for field in named(row[0])}
     for page in PAGES:
@@ -308,10 +308,7 @@ def test_every_field_that_is_mentioned_exists() -> None:
 
 NIGHTS = [
     pytest.param(row, id=f"{page}-{row[0]}-{row[1]}")
-    for page, heading, number in (
-        ("README.md", "## Job options", 1),
-        ("docs/time-zones.md", "## When the clocks", 0),
-    )
+    for page, heading, number in (("README.md", "## Job options", 1), ("docs/time-zones.md", "## When the clocks", 0))
     for row in rows(ROOT / page, heading, number)
 ]
 

@@ -1,19 +1,23 @@
-"""The README's first page: its badges, its guarantee and the output that it shows are true."""
+"""What the repository says of itself is true: the README's first page, Pythons, commands; and lists stay lists."""
 
 from __future__ import annotations
 
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from itertools import pairwise
+from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 from urllib.parse import unquote
 
 import pytest
-from tests.docs.documents import ROOT, blocks
+import yaml
+from tests.docs.documents import PAGES, ROOT, TEXTS, blocks, name, prose
+from tools.pythons import minors
 
 from firecron import FireCron
 
@@ -79,3 +83,80 @@ def masked(text: str) -> str:
     """A log without its times, its durations and the fields after a slug."""
     text = re.sub(r"^\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>", text, flags=re.MULTILINE)
     return re.sub(r"after [\d.]+ s", "after … s", re.sub(r"\[([a-z.]+) [^\]]*\]", r"[\1 …]", text))
+
+
+WORKFLOWS = {path.stem: path.read_text("utf-8") for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))}
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+
+
+def jobs(workflow: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(WORKFLOWS[workflow])["jobs"]
+    return found
+
+
+def test_the_pythons_are_the_same_everywhere() -> None:
+    """The classifiers, the matrix, the README's badge and sentence, and the page about versions name the same ones."""
+    assert jobs("ci")["linux"]["strategy"]["matrix"]["python"] == minors()
+    readme = PAGES[0].read_text("utf-8")
+    assert f"[![Python {' | '.join(minors())}]" in readme
+    assert f"python-{'%20%7C%20'.join(minors())}-blue" in readme
+    said = f"{', '.join(minors()[:-1])} and {minors()[-1]}"
+    assert f"tested on Python {said};" in readme
+    assert f"The tests run on Python {said}" in (ROOT / "docs" / "versions.md").read_text("utf-8")
+
+
+def test_the_workflows_run_what_the_makefile_has() -> None:
+    """Each `make` of a workflow is a target, and the first workflow calls `.ci/run`."""
+    assert [step["run"] for step in jobs("ci")["linux"]["steps"] if "run" in step] == ["bash .ci/run"]
+    nightly = jobs("nightly")["long"]["strategy"]["matrix"]["target"]
+    named = [
+        re.findall(r"run: make .*?\b([a-z-]+)$", text.replace('"', ""), re.MULTILINE) for text in WORKFLOWS.values()
+    ]
+    called = {target for targets in named for target in targets} | set(nightly)
+    assert called - TARGETS == set()
+    assert {"test", "test-lowest", "mutations", "simulate", "fleet", "bench"} <= called
+    assert "run: make build TAG=" in WORKFLOWS["release"]
+
+
+def test_only_the_job_that_publishes_may_identify_itself() -> None:
+    """No other job gets a token of the index, and no job gets more than it needs by default."""
+    for workflow, text in WORKFLOWS.items():
+        assert yaml.safe_load(text)["permissions"] == {}
+        asking = {name for name, job in jobs(workflow).items() if "id-token" in job["permissions"]}
+        assert asking == ({"publish"} if workflow == "release" else set())
+
+
+ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)\s+\S")
+# An item's mark behind the end of a sentence, with a new sentence after it.
+SWALLOWED = re.compile(r"[.:;)] [-*+] +[A-Z`*\[]")
+
+
+def broken(text: str) -> Iterator[str]:
+    """The lines of a text in which a list is broken: they go on with an item without its indent, or swallow one."""
+    is_in_item = False
+    for line in text.splitlines():
+        is_item = bool(ITEM.match(line))
+        if SWALLOWED.search(line) or (is_in_item and line.strip() and not is_item and not line.startswith(" ")):
+            yield line
+        is_in_item = bool(line.strip()) and (is_in_item or is_item)
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=name)
+def test_lists_stay_lists(page: Path) -> None:
+    """No item of a list stands in the middle of a line, and each line of an item is indented."""
+    assert list(broken(prose(page))) == []
+
+
+def test_a_list_that_was_filled_into_a_paragraph_is_found() -> None:
+    """Both traces of it: a line that swallowed an item, and one that goes on without an indent."""
+    assert list(broken("- One thing. - Another\n  thing.\n")) == ["- One thing. - Another"]
+    assert list(broken("- One thing that\ngoes on.\n\nA text.\n")) == ["goes on."]
+    assert list(broken("Text:\n* a - b\n  c\n\n1. d\n   e\n2. f\n\n  - g\n    h\n\ntext\n")) == []
+
+
+def test_the_changelogs_entries_are_items() -> None:
+    """Each section of changes is a list, an item a change."""
+    text = Path(ROOT, "CHANGELOG.md").read_text("utf-8")
+    sections = re.findall(r"^### .*\n\n((?:.+\n)+)", text, re.MULTILINE)
+    assert sections
+    assert all(section.startswith("- ") for section in sections)

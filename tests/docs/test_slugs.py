@@ -1,18 +1,21 @@
-"""The table of events in the documentation is the code's: each slug that is told, with its fields, and no other."""
+"""The documentation's table of events is the code's, with all fields, and the alerts look for events that there are."""
 
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
+from tests.docs.documents import ROOT
 
 import firecron
 from firecron.base.events import Slug
+from firecron.lock.record import Reason
 
 SOURCE = Path(firecron.__file__).parent
 DOCUMENT = Path(__file__).parents[2] / "docs" / "logs-and-metrics.md"
@@ -160,3 +163,44 @@ def test_every_query_asks_for_events_that_there_are() -> None:
     quoted = re.findall(r'"([a-z]+\.[a-z_]+)"', DOCUMENT.read_text("utf-8"))
     assert len([slug for slug in quoted if slug.partition(".")[0] in prefixes and slug in rows]) > 10
     assert not [slug for slug in quoted if slug.partition(".")[0] in prefixes and slug not in rows]
+
+
+FOLDER = ROOT / "docs" / "alerts"
+PAGE = (ROOT / "docs" / "told-from-outside.md").read_text("utf-8")
+FILES = sorted(path.name for path in FOLDER.iterdir())
+# Seconds: Cloud Monitoring's longest look back for what is absent.
+LONGEST_ABSENCE = 23.5 * 3600
+
+
+def loaded(name: str) -> Any:
+    return json.loads((FOLDER / name).read_text("utf-8"))
+
+
+def policies() -> list[str]:
+    return [name for name in FILES if "conditions" in loaded(name)]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_filter_names_events_that_there_are(name: str) -> None:
+    """Each event and reason in a filter is one that firecron writes, and the page tells of the file."""
+    text = json.dumps(loaded(name)).replace('\\"', "'")
+    events = re.findall(r"'([a-z]+\.[a-z_]+)'", text)
+    assert set(events) <= {*get_args(Slug)}
+    reasons = re.search(r"jsonPayload.reason=\((.*?)\)", text)
+    assert reasons is None or set(re.findall(r"'(\w+)'", reasons[1])) <= {*get_args(Reason)}
+    assert f"alerts/{name}" in PAGE
+
+
+@pytest.mark.parametrize("name", policies())
+def test_a_policy_is_one_that_cloud_monitoring_takes(name: str) -> None:
+    """A policy of a log has the rate limit that such policies need; an absence is one that can be seen."""
+    policy = loaded(name)
+    (condition,) = policy["conditions"]
+    assert policy["combiner"] == "OR"
+    if "conditionMatchedLog" in condition:
+        assert re.fullmatch(r"\d+s", policy["alertStrategy"]["notificationRateLimit"]["period"])
+        assert "job" in condition["conditionMatchedLog"]["labelExtractors"]
+    else:
+        assert "notificationRateLimit" not in policy["alertStrategy"]
+        assert int(condition["conditionAbsent"]["duration"].removesuffix("s")) <= LONGEST_ABSENCE
+        assert "/firecron-succeeded" in condition["conditionAbsent"]["filter"]

@@ -1,4 +1,4 @@
-"""firebase-admin apps for the tests that talk to the emulator through the official SDK."""
+"""Clients of the test's database: apps of the official SDK, and a socket."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 import firebase_admin
 import pytest
 from firebase_admin import db
+from tests.emulator.sockets import SocketClient, socket_client
 
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -44,3 +45,10 @@ def reference(make_app: MakeApp) -> ReferenceTo:
     """References of an admin app into the test's database."""
     app = make_app()
     return lambda path: db.reference(path, app)
+
+
+@pytest.fixture
+def client(rtdb: Rtdb) -> Iterator[SocketClient]:
+    """A client on a socket."""
+    with socket_client(rtdb.emulator, rtdb.namespace) as connected:
+        yield connected

@@ -54,6 +54,11 @@ class SocketClient:
         """Ask for something; the status and the data of its answer."""
         return self.answer(self.send(action, **body))
 
+    def listen(self, path: str, **query: object) -> None:
+        """Begin to listen, and forget what there was then."""
+        assert self.ask("q", p=path, h="", **query)[0] == "ok"
+        self.pushes.clear()
+
     def answer(self, number: int) -> tuple[str, object]:
         """The answer to this request, which has to be the next one."""
         while True:
@@ -111,6 +116,23 @@ def opened(target: str, port: int, headers: dict[str, str] | None = None) -> Cli
     return connect(
         f"ws://127.0.0.1:{port}{target}", sock=plain, compression=None, max_size=None, additional_headers=headers
     )
+
+
+def handshaken(emulator: Emulator, namespace: str) -> socket.socket:
+    """A socket whose handshake is sent and answered, with nobody who reads it."""
+    raw = socket.create_connection(("127.0.0.1", emulator.port), PATIENCE)
+    raw.sendall(
+        f"GET /.ws?v=5&ns={namespace} HTTP/1.1\r\nHost: here\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+    )
+    assert raw.recv(12) == b"HTTP/1.1 101"
+    return raw
+
+
+def frame_of(first: int, data: bytes) -> bytes:
+    """A client's frame of fewer than 64 KiB, with a mask of zeros."""
+    size = bytes([0x80 | len(data)]) if len(data) < 126 else bytes([0x80 | 126]) + len(data).to_bytes(2, "big")
+    return bytes([first]) + size + bytes(4) + data
 
 
 def until(look: Callable[[], T]) -> T:

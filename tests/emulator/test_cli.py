@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import signal
 import socket
+import subprocess
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
 from tests.conftest import BOUND, Finished, Process, Run, Start
 from tests.emulator.sockets import socket_client
 
-from rtdb_emulator import Emulator
+from rtdb_emulator import Emulator, cli
+from rtdb_emulator.cli import DEFAULT_PORT
+from rtdb_emulator.rules import Rules
 
 EMULATOR = ("-m", "rtdb_emulator")
 OWNER = {"Authorization": "Bearer owner"}
@@ -57,6 +63,22 @@ def assert_refused(finished: Finished, *words: str) -> None:
     assert re.match(r"rtdb-emulator: \w", finished.stderr)
     for word in words:
         assert word in finished.stderr
+
+
+@pytest.fixture
+def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    """Runs the command in this process, in a directory of the test, where it ends before it serves."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def complete(*arguments: str) -> Finished:
+        code = cli.main(arguments)
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
+
+    yield complete
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["idle", "streaming"])
@@ -163,8 +185,7 @@ def test_a_database_with_rules_of_its_own_keeps_them(own: bool) -> None:
         if own:
             emulator.set_rules("demo", {"rules": {".read": True}})
         with socket_client(emulator, "demo") as client:
-            client.ask("q", p="/a", h="")
-            client.pushes.clear()
+            client.listen("/a")
             emulator.replace_rules({"rules": {"b": {".read": True}}})
             assert client.pushed() == ([] if own else [{"a": "c", "b": {"p": "a"}}])
         with socket_client(emulator, "later") as client:
@@ -189,10 +210,10 @@ def test_without_rules_all_is_open(start: Start) -> None:
     ],
     ids=["unknown name", "cut off", "empty", "not UTF-8"],
 )
-def test_bad_rules_are_one_line(run: Run, tmp_path: Path, rules: str | bytes, words: list[str]) -> None:
+def test_bad_rules_are_one_line(run_here: Run, tmp_path: Path, rules: str | bytes, words: list[str]) -> None:
     """Rules that can't be used are refused at the start, with the file and the place."""
     Path(tmp_path, "rules.json").write_bytes(rules.encode() if isinstance(rules, str) else rules)
-    assert_refused(run(*EMULATOR, "--port", "0", "--rules", "rules.json"), *words)
+    assert_refused(run_here("--port", "0", "--rules", "rules.json"), *words)
 
 
 @pytest.mark.parametrize(
@@ -208,9 +229,9 @@ def test_bad_rules_are_one_line(run: Run, tmp_path: Path, rules: str | bytes, wo
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_opened_is_one_line(run: Run, arguments: list[str], words: list[str]) -> None:
+def test_what_cannot_be_opened_is_one_line(run_here: Run, arguments: list[str], words: list[str]) -> None:
     """A file or address that isn't there is named, with the reason, before anything starts."""
-    assert_refused(run(*EMULATOR, "--port", "0", *arguments), *words)
+    assert_refused(run_here("--port", "0", *arguments), *words)
 
 
 @pytest.mark.parametrize(
@@ -224,18 +245,18 @@ def test_what_cannot_be_opened_is_one_line(run: Run, arguments: list[str], words
     ],
 )
 @pytest.mark.parametrize("name", ["data.json", "data.other.json"])
-def test_a_bad_import_is_one_line(run: Run, tmp_path: Path, name: str, data: str, word: str) -> None:
+def test_a_bad_import_is_one_line(run_here: Run, tmp_path: Path, name: str, data: str, word: str) -> None:
     """An import that is no JSON, or that the database can't hold, is refused with the file's name."""
     Path(tmp_path, "data.json").write_text("{}")
     Path(tmp_path, name).write_text(data)
-    assert_refused(run(*EMULATOR, "--port", "0", "--import", "data.json"), f"import {name}", word)
+    assert_refused(run_here("--port", "0", "--import", "data.json"), f"import {name}", word)
 
 
-def test_an_import_for_no_database_is_one_line(run: Run, tmp_path: Path) -> None:
+def test_an_import_for_no_database_is_one_line(run_here: Run, tmp_path: Path) -> None:
     """A file beside the import that is named after what no database can be called is refused with its name."""
     for name in ("data.json", "data.a copy.json"):
         Path(tmp_path, name).write_text("{}")
-    assert_refused(run(*EMULATOR, "--port", "0", "--import", "data.json"), "import data.a copy.json", "'a copy'")
+    assert_refused(run_here("--port", "0", "--import", "data.json"), "import data.a copy.json", "'a copy'")
 
 
 def test_a_taken_port_is_one_line(run: Run) -> None:
@@ -323,3 +344,26 @@ def test_a_missing_extra_is_one_line(run: Run, package: str) -> None:
     """Without a package of the extra the command says what is missing, and what to install."""
     without = f"import sys; sys.modules[{package!r}] = None; from rtdb_emulator.cli import main; sys.exit(main([]))"
     assert_refused(run("-c", without), f"{package} is not installed", "pip install 'firecron[emulator]'")
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def config() -> Any:
+    return json.loads((ROOT / "firebase.json").read_text(encoding="utf-8"))
+
+
+def test_the_official_emulator_listens_where_this_one_does(config: Any) -> None:
+    """FIREBASE_DATABASE_EMULATOR_HOST need not change with the emulator that is started."""
+    assert config["emulators"]["database"]["port"] == DEFAULT_PORT == 9000
+
+
+def test_the_official_emulator_shows_its_ui(config: Any) -> None:
+    """The data can be looked at in a browser."""
+    assert config["emulators"]["ui"]["enabled"] is True
+
+
+def test_the_rules_that_it_names_parse(config: Any) -> None:
+    """The path is relative to firebase.json, and the file is in the dialect of rules: JSON with comments."""
+    Rules.parse((ROOT / config["database"]["rules"]).read_text(encoding="utf-8"))

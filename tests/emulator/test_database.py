@@ -1,14 +1,22 @@
-"""One write at a time: what is stored, what the checks are and in which order, and who reads what."""
+"""Writes and updates: what is stored, what the checks are and in which order, who reads what, and who is told."""
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rtdb_emulator.database import ADMIN, NULL_ETAG, Access, Database, PreconditionFailed, etag
-from rtdb_emulator.errors import BadRequest, Denied
+from rtdb_emulator.database import ADMIN, NULL_ETAG, Access, Change, Commit, Database, PreconditionFailed, etag
+from rtdb_emulator.errors import BadRequest, Denied, Refusal
 from rtdb_emulator.jsondata import render
 from rtdb_emulator.paths import split_path
 from rtdb_emulator.query import parse_query
 from rtdb_emulator.rules import Rules
 from rtdb_emulator.store import Store
+from rtdb_emulator.tree import EMPTY, Node, Path, leaf
 
 NOW = 1_700_000_000_000
 USER = Access(admin=False, auth={"uid": "u1"})
@@ -57,13 +65,8 @@ def test_write(before: object, path: str, data: object, after: object) -> None:
 def test_priority_is_read_by_itself() -> None:
     """The path of a priority reads as the priority, or as nothing."""
     stored = database({"a": {".value": 1, ".priority": "p"}, "b": 1})
-    assert [
-        render(stored.read(split_path(path), ADMIN)) for path in ("/a/.priority", "/b/.priority", "/c/.priority")
-    ] == [
-        "p",
-        None,
-        None,
-    ]
+    shown = [render(stored.read(split_path(path), ADMIN)) for path in ("/a/.priority", "/b/.priority", "/c/.priority")]
+    assert shown == ["p", None, None]
 
 
 DEEPEST = "/a" * 32
@@ -245,10 +248,9 @@ def test_rule_of_a_written_priority() -> None:
 def test_a_priority_is_no_child_to_the_rules() -> None:
     """The right to a node's children is none to its priority."""
     stored = database({"a": 1}, {"a": {"$child": {".read": True, ".write": True}}})
-    with pytest.raises(Denied):
-        stored.read(("a", ".priority"), SIGNED_OUT)
-    with pytest.raises(Denied):
-        stored.write(("a", ".priority"), 1, SIGNED_OUT)
+    for act in (stored.read, lambda path, access: stored.write(path, 1, access)):
+        with pytest.raises(Denied):
+            act(("a", ".priority"), SIGNED_OUT)
 
 
 INDEXED: dict[str, object] = {
@@ -299,3 +301,343 @@ def test_store() -> None:
     assert store.names() == ["a", "b"]
     with pytest.raises(Denied):
         first.write((), 1, SIGNED_OUT)
+
+
+INVALID_OBJECT = "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?"
+STORED = {"a": {"b": 1, "c": 2}, "d": {".value": 5, ".priority": 1}, "l": "leaf"}
+
+
+def after(path: str, data: dict[str, object]) -> object:
+    stored = database(STORED)
+    stored.update(split_path(path), data, ADMIN)
+    return render(stored.root, priorities=True, arrays=False)
+
+
+UPDATES: list[tuple[str, dict[str, object], object]] = [
+    ("/", {}, STORED),
+    ("/a", {"b": 3}, {**STORED, "a": {"b": 3, "c": 2}}),
+    ("/", {"a": {"x": 1}}, {**STORED, "a": {"x": 1}}),
+    ("/", {"a/b": 3, "a/x/y": [4], "n": 1}, {**STORED, "a": {"b": 3, "c": 2, "x": {"y": {"0": 4}}}, "n": 1}),
+    ("/a", {"/b//": 3}, {**STORED, "a": {"b": 3, "c": 2}}),
+    ("/a", {"b": None, "c": None}, {"d": STORED["d"], "l": "leaf"}),
+    ("/a", {"b": {}, "c": []}, {"d": STORED["d"], "l": "leaf"}),
+    ("/l", {"x": 1}, {**STORED, "l": {"x": 1}}),
+    ("/l", {"x": None}, STORED),
+    ("/d", {"x": 1}, {**STORED, "d": {"x": 1, ".priority": 1}}),
+    ("/", {"d": 6}, {**STORED, "d": 6}),
+    ("/", {"d/.priority": None}, {**STORED, "d": 5}),
+    ("/d", {".priority": "p"}, {**STORED, "d": {".value": 5, ".priority": "p"}}),
+    ("/a", {".priority": 7, "b": 3}, {**STORED, "a": {"b": 3, "c": 2, ".priority": 7}}),
+    ("/n", {".priority": 7}, STORED),
+    # The priority comes last, whatever the order: it goes onto what the update makes of its node.
+    ("/n", {".priority": 7, "x": 1}, {**STORED, "n": {"x": 1, ".priority": 7}}),
+    ("/a", {".priority": 7, "b": None, "c": None}, {"d": STORED["d"], "l": "leaf"}),
+    ("/", {"a/b": {".sv": {"increment": 2}}, "a/c": {".sv": {"increment": 3}}}, {**STORED, "a": {"b": 3, "c": 5}}),
+    ("/", {"s": {".sv": "timestamp"}, "t": {".sv": "timestamp"}}, {**STORED, "s": NOW, "t": NOW}),
+    ("/d", {".priority": {".sv": {"increment": 2}}}, {**STORED, "d": {".value": 5, ".priority": 3}}),
+]
+
+
+@pytest.mark.parametrize(("path", "data", "expected"), UPDATES)
+def test_update(path: str, data: dict[str, object], expected: object) -> None:
+    """An update replaces what each of its keys names, which may be a deep path or a priority, and leaves the rest."""
+    assert after(path, data) == expected
+
+
+def test_answer() -> None:
+    """An update returns what is stored at each of its keys, as they were sent."""
+    data = {"a/b": {".sv": {"increment": 2}}, "/l/": None, "d/.priority": "p", "t": {".sv": "timestamp"}}
+    answer = database(STORED).update((), data, ADMIN)
+    assert {key: render(node) for key, node in answer.items()} == {"a/b": 3, "/l/": None, "d/.priority": "p", "t": NOW}
+
+
+BAD_KEYS = ["", "/", "//", "a.b", "$a", "a/#", "a[0]", "\x00", "\ud800", "a" * 769, ".value", ".sv", ".priority/a"]
+BAD_KEYS += ["/".join("a" * 33)]
+
+
+@pytest.mark.parametrize("key", BAD_KEYS)
+def test_bad_key(key: str) -> None:
+    """An update with a key that is no path is refused as a whole."""
+    with pytest.raises(BadRequest) as caught:
+        after("/", {"n": 1, key: 1})
+    assert caught.value.text == INVALID_OBJECT
+
+
+CONFLICTS = [
+    {"a": 1, "a/b": 2},
+    {"a/b": 1, "a": 2},
+    {"a": None, "a/b/c/d": None},
+    {"a": 1, "b": 1, "a/x": 1, "ab": 1, "a-": 1},
+    {"a": 1, "/a": 2},
+    {"a": 1, "a/.priority": 2},
+]
+
+
+@pytest.mark.parametrize("data", CONFLICTS)
+def test_conflict(data: dict[str, object]) -> None:
+    """No key of an update may be above another, or the same."""
+    with pytest.raises(BadRequest, match=r"path '/?a' is ancestor of, or the same as, path '/?a.*'"):
+        after("/", data)
+
+
+def test_similar_keys_are_no_conflict() -> None:
+    """Keys that only begin alike may stand together."""
+    data: dict[str, object] = {"n/a": 1, "n/ab": 2, "n/a-": 3, "n/b/a": 4}
+    assert after("/", data) == {**STORED, "n": {"a": 1, "ab": 2, "a-": 3, "b": {"a": 4}}}
+
+
+def test_update_of_a_priority() -> None:
+    """A priority has no children that could be updated."""
+    with pytest.raises(BadRequest, match="has no children"):
+        after("/d/.priority", {"x": 1})
+
+
+def test_update_too_deep() -> None:
+    """The levels of the path and of the key count together."""
+    after("/a" * 16, {"/".join("b" * 16): 1})
+    for key, value in (("/".join("b" * 17), 1), ("/".join("b" * 16), [1])):
+        with pytest.raises(BadRequest, match="33 levels deep"):
+            after("/a" * 16, {key: value})
+
+
+BAD_DATA: list[dict[str, object]] = [
+    {"n": 1, "a/b": {"$": 1}},
+    {"n": 1, "a/b": {".sv": "unknown"}},
+    {"n": 1, "a/.priority": True},
+    {"n": 1, "": 1},
+    {"n": 1, "n/m": 1},
+]
+
+
+@pytest.mark.parametrize("data", BAD_DATA)
+def test_bad_request_writes_nothing(data: dict[str, object]) -> None:
+    """An update with one bad key or value writes none of the others."""
+    stored = database(STORED)
+    root = stored.root
+    with pytest.raises(BadRequest):
+        stored.update((), data, ADMIN)
+    assert stored.root is root
+
+
+RULES: dict[str, object] = {
+    "a": {".write": True, "b": {".validate": "newData.isNumber()"}},
+    "n": {".write": "newData.parent().child('a/b').val() == 3"},
+}
+
+
+@pytest.mark.parametrize("data", [{"a/b": 3, "d": 1}, {"a/b": "x"}, {"a/c": 1, "n": 1}, {"a/b": 3, ".priority": 1}])
+def test_denied_update_writes_nothing(data: dict[str, object]) -> None:
+    """An update with one path that isn't permitted, or not valid, writes none of the others."""
+    stored = database(STORED, RULES)
+    root = stored.root
+    with pytest.raises(Denied):
+        stored.update((), data, SIGNED_OUT)
+    assert stored.root is root
+
+
+def test_rules_see_the_whole_update() -> None:
+    """Each path of an update is judged by the tree that all of them together make."""
+    stored = database(STORED, RULES)
+    stored.update((), {"n": 1, "a/b": 3}, SIGNED_OUT)
+    assert render(stored.root.child("n")) == 1
+
+
+KEYS = st.sampled_from(["a", "b", "0"])
+PATHS = st.lists(KEYS, min_size=1, max_size=3).map(tuple)
+LEAVES = st.none() | st.booleans() | st.integers(0, 9) | st.text("xy", max_size=2)
+SERVER_VALUES = st.sampled_from([{".sv": "timestamp"}, {".sv": {"increment": 2}}])
+DATA = st.recursive(
+    LEAVES | SERVER_VALUES | st.builds(lambda value: {".value": value, ".priority": 1}, LEAVES),
+    lambda inner: st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def are_disjoint(paths: list[Path]) -> bool:
+    return not any(
+        one[: len(other)] == other
+        for index, one in enumerate(paths)
+        for place, other in enumerate(paths)
+        if index != place
+    )
+
+
+@given(DATA, st.lists(KEYS, max_size=1).map(tuple), st.dictionaries(PATHS, DATA, max_size=4))
+def test_update_is_its_writes(before: object, base: Path, changes: dict[Path, object]) -> None:
+    """An update of disjoint paths leaves what the single writes leave, in any order; of others it writes nothing."""
+    updated = database(before)
+    root = updated.root
+    data = {"/".join(path): value for path, value in changes.items()}
+    if not are_disjoint(list(changes)):
+        try:
+            updated.update(base, data, ADMIN)
+        except BadRequest:
+            assert updated.root is root
+            return
+        raise AssertionError("one of the paths is above another")
+    answer = updated.update(base, data, ADMIN)
+    for order in (list(changes), list(reversed(changes))):
+        one_by_one = database(before)
+        for path in order:
+            one_by_one.write((*base, *path), changes[path], ADMIN)
+        assert updated.root == one_by_one.root
+        assert updated.root.hash == one_by_one.root.hash
+    assert answer == {"/".join(path): updated.root.at((*base, *path)) for path in changes}
+
+
+THREADS = 4
+WRITES_EACH = 100
+
+
+class Ears:
+    """Remembers what it hears."""
+
+    watching = 1
+
+    def __init__(self) -> None:
+        self.commits: list[Commit] = []
+        self.rules_changes = 0
+
+    def committed(self, commit: Commit) -> None:
+        self.commits.append(commit)
+
+    def rules_changed(self) -> None:
+        self.rules_changes += 1
+
+
+def test_commit() -> None:
+    """A commit tells the trees before and after, and what was written where."""
+    stored, ears = database(), Ears()
+    stored.write(("a",), 1, ADMIN)
+    before = stored.root
+    with stored.listening(ears) as root:
+        assert root is before
+        stored.write(("a", "b"), 2, ADMIN)
+        between = stored.root
+        stored.update(("a",), {"c/d": 3, ".priority": 4}, ADMIN)
+    changes = (Change(("a", "c", "d"), leaf(3)), Change(("a",), leaf(4), priority_only=True))
+    assert ears.commits == [
+        Commit(before, between, ("a", "b"), (Change(("a", "b"), leaf(2)),), patch=False),
+        Commit(between, stored.root, ("a",), changes, patch=True),
+    ]
+
+
+def write_until_refused(stored: Database) -> None:
+    stored.write((), 2, ADMIN)
+    stored.write((), 3, ADMIN, if_match="other")
+
+
+def test_only_while_listening() -> None:
+    """A listener hears nothing before and after, and an error meanwhile ends it too."""
+    stored, ears = database(), Ears()
+    stored.write((), 1, ADMIN)
+    with pytest.raises(PreconditionFailed), stored.listening(ears):
+        write_until_refused(stored)
+    stored.write((), 3, ADMIN)
+    stored.set_rules(Rules.parse({"rules": {}}))
+    assert [commit.after for commit in ears.commits] == [leaf(2)]
+    assert ears.rules_changes == 0
+
+
+def test_refused_writes_are_silent() -> None:
+    """A write that is refused is no commit."""
+    stored, ears = database(rules={"a": {".write": True, ".read": True, ".validate": "newData.isNumber()"}}), Ears()
+    signed_out = Access(admin=False)
+    refused: list[tuple[type[Refusal], str, object, str | None]] = [
+        (Denied, "b", 1, None),
+        (Denied, "a", "x", None),
+        (BadRequest, "a", {"$": 1}, None),
+        (PreconditionFailed, "a", 1, "other"),
+    ]
+    with stored.listening(ears):
+        for refusal, key, data, tag in refused:
+            with pytest.raises(refusal):
+                stored.write((key,), data, signed_out, if_match=tag)
+    assert ears.commits == []
+
+
+def test_rules_change() -> None:
+    """New rules hold from then on, and every listener is told."""
+    stored, ears, others = database(), Ears(), Ears()
+    with stored.listening(ears), stored.listening(others):
+        stored.set_rules(Rules.parse({"rules": {}}))
+    assert (ears.rules_changes, others.rules_changes) == (1, 1)
+    with pytest.raises(Denied):
+        stored.write((), 1, Access(admin=False))
+
+
+def test_a_listener_may_leave_while_told() -> None:
+    """Two listeners are told apart, and the one that stays hears on."""
+    stored, ears, others = database(), Ears(), Ears()
+    with stored.listening(ears):
+        with stored.listening(others):
+            stored.write((), 1, ADMIN)
+        stored.write((), 2, ADMIN)
+    assert [len(ears.commits), len(others.commits)] == [2, 1]
+
+
+def together(target: Callable[[int], None]) -> None:
+    """Run this in all threads at once, which take turns as often as they can."""
+    threads = [threading.Thread(target=target, args=(number,)) for number in range(THREADS)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_every_commit_once_and_in_order() -> None:
+    """While four threads write, each commit begins where the last one ended, and none is lost or doubled."""
+    stored, ears = database(), Ears()
+    start = threading.Barrier(THREADS)
+
+    def write(thread: int) -> None:
+        start.wait()
+        for number in range(WRITES_EACH):
+            if number % 2:
+                stored.write((f"t{thread}",), number, ADMIN)
+            else:
+                stored.update((), {f"t{thread}": number, "count": {".sv": {"increment": 1}}}, ADMIN)
+
+    with stored.listening(ears) as root:
+        together(write)
+    for commit in ears.commits:
+        assert commit.before is root
+        root = commit.after
+    assert root is stored.root
+    assert Counter(change.path[0] for commit in ears.commits for change in commit.changes) == {
+        **{f"t{thread}": WRITES_EACH for thread in range(THREADS)},
+        "count": THREADS * WRITES_EACH // 2,
+    }
+    for thread in range(THREADS):
+        heard = [
+            change.sent.value for commit in ears.commits for change in commit.changes if change.path == (f"t{thread}",)
+        ]
+        assert heard == list(range(WRITES_EACH))
+    assert root.child("count").value == THREADS * WRITES_EACH // 2
+
+
+def test_one_winner() -> None:
+    """Of several that write on the same precondition, one succeeds; retrying with what is current, nothing is lost."""
+    stored = database()
+    start = threading.Barrier(THREADS)
+
+    def count_up(_: int) -> None:
+        start.wait()
+        current: Node = EMPTY
+        for _ in range(WRITES_EACH):
+            while True:
+                number = current.value
+                data = number + 1 if isinstance(number, int) else 1
+                try:
+                    current = stored.write(("n",), data, ADMIN, if_match=etag(current))
+                    break
+                except PreconditionFailed as failed:
+                    current = failed.current
+
+    together(count_up)
+    assert stored.root.child("n").value == THREADS * WRITES_EACH

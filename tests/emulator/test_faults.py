@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 from tests.emulator.test_rest_wire import call, wire
-from tests.emulator.test_stream_frames import stream
+from tests.emulator.test_stream_events import stream
 
 from rtdb_emulator.emulator import Emulator
 from rtdb_emulator.http.faults import PORTAL_PAGE, Fault, Faults

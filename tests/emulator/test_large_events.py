@@ -13,11 +13,11 @@ import pytest
 from tests.emulator.sockets import PATIENCE, socket_client, until
 from tests.emulator.test_large_reads import RULES, Served
 from tests.emulator.test_rest_wire import call
-from tests.emulator.test_stream_frames import stream
+from tests.emulator.test_stream_events import Commits, stream
 from tests.emulator.test_ws_fresh_listeners import FORMS, INDEXED, PLACE, Form, _write
 
 from rtdb_emulator import Emulator, large, table
-from rtdb_emulator.database import ADMIN, Commit, Database
+from rtdb_emulator.database import ADMIN, Database
 from rtdb_emulator.http import sse
 from rtdb_emulator.http.sse import Event, Subscription, View
 from rtdb_emulator.jsondata import parse, render
@@ -142,25 +142,19 @@ def test_large_events_are_the_same(monkeypatch: pytest.MonkeyPatch, seed: int) -
     """A stream's events, made in steps and as pieces of JSON, are those that are made at once."""
     chance = random.Random(seed)
     database = Database("demo", lambda: 1, INDEXED)
-    commits: list[Commit] = []
-
-    class Recorder:
-        watching = 1
-        committed = staticmethod(commits.append)
-
-        def rules_changed(self) -> None:
-            raise AssertionError("nobody changes rules here")
-
-    with database.listening(Recorder()):
+    recorder = Commits()
+    with database.listening(recorder):
         for _ in range(30):
             _write(chance, database)
     for name, view in VIEWS.items():
-        at_once_ = [_said(view.events(commit)) for commit in commits]
+        at_once_ = [_said(view.events(commit)) for commit in recorder.heard]
         with monkeypatch.context() as patch:
             patch.setattr(large, "LARGE", chance.choice([1, 4, 8]))
             patch.setattr(large, "WEIGHT", 2)
             patch.setattr(sse, "STEP", 1)
-            in_pieces = [_said(event for event in view.following(commit) if event is not None) for commit in commits]
+            in_pieces = [
+                _said(event for event in view.following(commit) if event is not None) for commit in recorder.heard
+            ]
             assert at_once_ == in_pieces, f"seed {seed}, {name}"
 
 
@@ -204,8 +198,7 @@ def test_a_replaced_node_under_a_query_holds_nobody_up(rtdb: Rtdb, monkeypatch: 
     served = Served()
     asked = {"i": "n", "l": 1, "vf": "r"}
     with socket_client(rtdb.emulator, rtdb.namespace) as client, socket_client(rtdb.emulator, rtdb.namespace) as other:
-        client.ask("q", p="/l", q=asked, t=1, h="")
-        client.pushes.clear()
+        client.listen("/l", q=asked, t=1)
         monkeypatch.setattr(large, "LARGE", 4)
         monkeypatch.setattr(ws_listens, "arranging", served.before(arranging, None))
         number = client.send("p", p="/l", d={"a": {"n": 1}, "b": {"n": 2}})

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import pytest
 import requests
-from tests.emulator.sockets import PATIENCE, socket_client
+from tests.emulator.sockets import PATIENCE, SocketClient, socket_client
 from tests.emulator.test_rest_wire import OWNER, call
 from websockets.protocol import CLOSING, OPEN
 from websockets.server import ServerProtocol
@@ -203,8 +203,7 @@ def test_long_messages_say_what_short_ones_say(rtdb: Rtdb) -> None:
     with socket_client(rtdb.emulator, rtdb.namespace) as client, socket_client(rtdb.emulator, rtdb.namespace) as other:
         for listener in (client, other):
             listener.ask("q", p="/l", h="")
-            listener.ask("q", p="/l", q={"i": ".key", "l": 1, "vf": "l"}, t=1, h="")
-            listener.pushes.clear()
+            listener.listen("/l", q={"i": ".key", "l": 1, "vf": "l"}, t=1)
         assert client.ask("p", p="/l", d=data) == ("ok", "")
         assert client.ask("m", p="/l", d={"b/c": None, "b/d": "x" * 20_000, "a": None}) == ("ok", "")
         merged = {"b/c": None, "b/d": "x" * 20_000, "a": None}
@@ -235,7 +234,9 @@ def test_a_large_first_event_is_any(rtdb: Rtdb) -> None:
             assert json.loads(next(lines).removeprefix(b"data: ")) == {"path": "/", "data": shown}
 
 
-def test_a_query_that_was_asked_before_looks_at_few_children(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_that_was_asked_before_looks_at_few_children(
+    rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch, client: SocketClient
+) -> None:
     """Over REST, sockets and streams, a write moves one child in the order; the others are not looked at again."""
     rtdb.set_rules(RULES)
     rtdb.set("/l", {f"{key}-{number}": child for number in range(4) for key, child in MANY.items()})
@@ -249,17 +250,16 @@ def test_a_query_that_was_asked_before_looks_at_few_children(rtdb: Rtdb, monkeyp
     monkeypatch.setattr(queries, "order_of_value", look)
     first = call(rtdb, "GET", f"/l.json?{BY_N}").json()
     assert len(looked) >= len(MANY) * 4
-    with socket_client(rtdb.emulator, rtdb.namespace) as client:
-        looked.clear()
-        client.ask("q", p="/l", q={"i": "n", "l": 2, "vf": "r"}, t=1, h="")
-        assert client.pushes.pop()["b"]["d"] == first
-        rtdb.set("/l/k000-1/n", 500)
-        rtdb.set("/l/new", {"n": 400})
-        rtdb.set("/l/k001-1", None)
-        expected = {"k000-1": {"n": 500, "s": "text"}, "new": {"n": 400}}
-        assert call(rtdb, "GET", f"/l.json?{BY_N}").json() == expected
-        assert client.ask("g", p="/l", q={"i": "n", "l": 2, "vf": "r"}) == ("ok", expected)
-        assert len(looked) < 200
+    looked.clear()
+    client.ask("q", p="/l", q={"i": "n", "l": 2, "vf": "r"}, t=1, h="")
+    assert client.pushes.pop()["b"]["d"] == first
+    rtdb.set("/l/k000-1/n", 500)
+    rtdb.set("/l/new", {"n": 400})
+    rtdb.set("/l/k001-1", None)
+    expected = {"k000-1": {"n": 500, "s": "text"}, "new": {"n": 400}}
+    assert call(rtdb, "GET", f"/l.json?{BY_N}").json() == expected
+    assert client.ask("g", p="/l", q={"i": "n", "l": 2, "vf": "r"}) == ("ok", expected)
+    assert len(looked) < 200
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from tests.emulator.test_rest_wire import OWNER, call, wire
-from tests.emulator.test_stream_frames import stream
+from tests.emulator.test_stream_events import stream
 
 from rtdb_emulator.emulator import DEFAULT_PROJECT, Emulator
 from rtdb_emulator.pytest_plugin import Rtdb

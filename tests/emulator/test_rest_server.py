@@ -12,7 +12,7 @@ from contextlib import ExitStack
 import pytest
 import requests
 from tests.emulator.test_rest_wire import call, wire
-from tests.emulator.test_stream_frames import stream
+from tests.emulator.test_stream_events import stream
 
 from rtdb_emulator.database import Database
 from rtdb_emulator.emulator import Emulator

@@ -59,23 +59,10 @@ def typed() -> st.SearchStrategy[str]:
     )
     leaves = st.sampled_from(
         [
-            "auth",
-            "auth.uid",
-            "auth.token.a",
-            "auth[$k]",
-            "auth[1]",
-            "auth.length",
-            "now",
-            "1",
-            "0",
-            "1.5",
-            "'a'",
-            "''",
-            "null",
+            *("auth", "auth.uid", "auth.token.a", "auth[$k]", "auth[1]", "auth.length", "auth.a.length", "now"),
+            *("1", "0", "1.5", "9223372036854775807", "1e308", "'a'", "''", "null", "true", "$k"),
+            *("query.startAt", "query.limitToFirst"),
         ]
-    )
-    leaves |= st.sampled_from(
-        ["query.startAt", "query.limitToFirst", "$k", "9223372036854775807", "1e308", "true", "auth.a.length"]
     )
     leaves |= st.builds(
         "{}.{}".format, snapshots, st.sampled_from(["val()", "getPriority()", "val().length", "val().toUpperCase()"])
@@ -114,31 +101,12 @@ def typed() -> st.SearchStrategy[str]:
 WORDS = st.lists(
     st.sampled_from(
         [
-            "auth",
-            ".uid",
-            "data",
-            ".val()",
-            "[",
-            "]",
-            "(",
-            ")",
-            "'a'",
-            "1",
-            "==",
-            "+",
-            "!",
-            "-",
-            "&&",
-            "?",
-            ":",
-            "/a/",
-            "$k",
-            ".child(",
-            "null",
+            "auth", ".uid", "data", ".val()", "[", "]", "(", ")", "'a'", "1", "==", "+", "!", "-", "&&", "?", ":",
+            "/a/", "$k", ".child(", "null",
         ]
     ),
     max_size=8,
-).map("".join)
+).map("".join)  # fmt: skip
 
 
 @given(typed() | WORDS, st.none() | STORED, st.none() | STORED, JSON, SCALARS, SCALARS)

@@ -1,12 +1,16 @@
-"""firebase-admin's `Reference` against the emulator: reading, writing, paths."""
+"""firebase-admin's `Reference` against the emulator: reading, writing, paths, and the errors of rules and of faults."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
 
 import pytest
+import urllib3
 from firebase_admin import db, exceptions
-from tests.emulator.conftest import MakeApp, ReferenceTo
+from tests.emulator.conftest import MakeApp, Reference, ReferenceTo
 
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -67,12 +71,6 @@ def test_resolves_server_values(reference: ReferenceTo) -> None:
     assert (stored["n"], stored["new"]) == (42, 1.5)
 
 
-def test_get_of_nothing_is_none(reference: ReferenceTo) -> None:
-    """An absent node reads as None, shallow or not."""
-    assert reference("nowhere").get() is None
-    assert reference("nowhere").get(shallow=True) is None
-
-
 @pytest.mark.parametrize(
     ("value", "seen"),
     [({"a": {"x": 1}, "b": 2}, {"a": True, "b": True}), (["p", "q"], {"0": True, "1": True}), ("leaf", "leaf")],
@@ -82,14 +80,6 @@ def test_a_shallow_get_shows_the_keys_only(reference: ReferenceTo, value: object
     """With `shallow` an object reads as its keys, also where they are indexes, and a leaf as itself."""
     reference("a").set(value)
     assert reference("a").get(shallow=True) == seen
-
-
-def test_set_replaces_what_was_there(reference: ReferenceTo) -> None:
-    """`set` leaves nothing of the old value, and a child below a leaf turns the leaf into an object."""
-    reference("a").set({"old": 1})
-    reference("a").set({"new": 2})
-    reference("a/new/below").set(3)
-    assert reference("a").get() == {"new": {"below": 3}}
 
 
 @pytest.mark.parametrize(
@@ -130,28 +120,8 @@ def test_push_makes_children_in_order(reference: ReferenceTo) -> None:
     assert list(reference("list").order_by_key().get().values()) == [*range(50), ""]
 
 
-def test_delete_takes_empty_parents_along(reference: ReferenceTo, rtdb: Rtdb) -> None:
-    """Deleting a last child removes its parents too, and deleting nothing is no error."""
-    reference("a/b/c").set(1)
-    reference("a/b/c").delete()
-    reference("a/b/c").delete()
-    assert rtdb.get("/") is None
-
-
-ODD_KEYS = [
-    "sp ace",
-    "é",
-    "%",
-    "日本😀",
-    "a+b",
-    "x&y=1",
-    "a;b,c",
-    'it\'s "q"',
-    "back\\slash",
-    "a:b@c",
-    "(){}<>|^~`!*",
-    "-0",
-]
+ODD_KEYS = ["sp ace", "é", "%", "日本😀", "a+b", "x&y=1", "a;b,c", 'it\'s "q"', "back\\slash", "a:b@c", "-0"]
+ODD_KEYS += ["(){}<>|^~`!*"]
 
 
 @pytest.mark.parametrize("key", ODD_KEYS)
@@ -162,15 +132,6 @@ def test_odd_characters_in_a_path(reference: ReferenceTo, rtdb: Rtdb, key: str) 
     assert rtdb.get("/odd") == {key: {"end": "here"}}
     assert (node.key, node.path, node.get()) == ("end", f"/odd/{key}/end", "here")
     assert (node.parent.key, node.parent.get()) == (key, {"end": "here"})
-
-
-def test_the_root_is_a_node(reference: ReferenceTo) -> None:
-    """The root can be set, read and deleted; it has no key and no parent."""
-    root = reference("/")
-    root.set({"a": 1})
-    assert (root.key, root.parent, root.path, root.get()) == (None, None, "/", {"a": 1})
-    root.delete()
-    assert root.get() is None
 
 
 @pytest.mark.parametrize(
@@ -205,10 +166,118 @@ def test_an_address_or_the_environment_leads_to_the_same_database(make_app: Make
     ]
 
 
-def test_one_app_can_use_several_databases(make_app: MakeApp, rtdb: Rtdb) -> None:
-    """`reference(url=…)` reaches another namespace, and the two share no data."""
-    app = make_app()
-    other = f"{rtdb.namespace}-other"
-    db.reference("a", app).set("mine")
-    db.reference("a", app, url=rtdb.emulator.database_url(other)).set("other")
-    assert (rtdb.get("/a"), rtdb.emulator.get(other, "/a")) == ("mine", "other")
+RULES = """{
+  "rules": {
+    "open": {".read": true, ".write": true},
+    "users": {
+      "$uid": {".read": "$uid === auth.uid", ".write": "$uid === auth.uid", ".validate": "newData.isString()"}
+    },
+    "admins": {".read": "auth.token.admin === true", ".write": "auth.token.admin === true"}
+  }
+}"""
+
+Act: TypeAlias = Callable[[Reference], object]
+
+ACTIONS: dict[str, Act] = {
+    "get": lambda node: node.get(),
+    "get with etag": lambda node: node.get(etag=True),
+    "shallow get": lambda node: node.get(shallow=True),
+    "get_if_changed": lambda node: node.get_if_changed("null_etag"),
+    "query": lambda node: node.order_by_key().get(),
+    "set": lambda node: node.set("x"),
+    "set_if_unchanged": lambda node: node.set_if_unchanged("null_etag", "x"),
+    "push": lambda node: node.push("x"),
+    "update": lambda node: node.update({"x": "x"}),
+    "delete": lambda node: node.delete(),
+    "transaction": lambda node: node.transaction(lambda _: "x"),
+    "listen": lambda node: node.listen(print),
+}
+
+
+@contextmanager
+def denied() -> Iterator[None]:
+    with pytest.raises(exceptions.UnauthenticatedError) as caught:
+        yield
+    assert str(caught.value) == "Permission denied"
+    assert caught.value.http_response.status_code == 401
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK's HTTP library repeats requests without its pauses of up to 4 seconds."""
+    monkeypatch.setattr(urllib3.Retry, "sleep", lambda *_: None)
+
+
+@pytest.mark.parametrize("act", ACTIONS.values(), ids=ACTIONS)
+@pytest.mark.parametrize("override", [None, {"uid": "somebody"}, {"uid": "alice2"}], ids=str)
+def test_rules_refuse_everything_they_do_not_open(make_app: MakeApp, rtdb: Rtdb, act: Act, override: object) -> None:
+    """Under an auth override each call that the rules forbid is an UnauthenticatedError, and nothing is written."""
+    rtdb.set("/users", {"alice": "kept"})
+    rtdb.set_rules(RULES)
+    with denied():
+        act(db.reference("users/alice", make_app(databaseAuthVariableOverride=override)))
+    assert rtdb.get("/") == {"users": {"alice": "kept"}}
+
+
+def test_rules_see_the_override_as_auth(make_app: MakeApp, rtdb: Rtdb) -> None:
+    """The override is `auth`, whole, in the rules: its owner reads and writes her own node, claims included."""
+    rtdb.set_rules(RULES)
+    app = make_app(databaseAuthVariableOverride={"uid": "alice", "token": {"admin": True}})
+    for path in ("users/alice", "open", "admins"):
+        db.reference(path, app).transaction(lambda _: "hello")
+        assert db.reference(path, app).get() == "hello"
+    with denied():
+        db.reference("users/bob", app).get()
+    with denied():
+        db.reference("users/alice", app).set(5)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "requests"),
+    [
+        (400, exceptions.InvalidArgumentError, 1),
+        (401, exceptions.UnauthenticatedError, 3),
+        (403, exceptions.PermissionDeniedError, 1),
+        (404, exceptions.NotFoundError, 1),
+        (409, exceptions.ConflictError, 1),
+        (412, exceptions.FailedPreconditionError, 1),
+        (418, exceptions.UnknownError, 1),
+        (429, exceptions.ResourceExhaustedError, 1),
+        (500, exceptions.InternalError, 5),
+        (503, exceptions.UnavailableError, 5),
+    ],
+)
+@pytest.mark.parametrize(
+    "act", [ACTIONS["get"], ACTIONS["set"], ACTIONS["set_if_unchanged"]], ids=["get", "set", "set_if_unchanged"]
+)
+@pytest.mark.usefixtures("no_pauses")
+def test_a_scripted_status_becomes_the_sdks_error(
+    reference: ReferenceTo, rtdb: Rtdb, act: Act, status: int, error: type[Exception], requests: int
+) -> None:
+    """A status that a fault answers is the SDK's error for it, after as many requests as the SDK makes of it."""
+    with rtdb.faults.answer(status, times=None), pytest.raises(error, match="scripted fault"):
+        act(reference("a"))
+    assert rtdb.count(path="/a") == requests
+    assert rtdb.get("/a") is None
+
+
+@pytest.mark.parametrize("stored", [1, 2])
+def test_a_push_that_is_repeated(reference: ReferenceTo, rtdb: Rtdb, stored: int) -> None:
+    """The SDK repeats what was dropped: a push is stored once if its request was lost, twice if its reply was."""
+    fault = rtdb.faults.drop_request() if stored == 1 else rtdb.faults.drop_reply()
+    pushed = reference("list").push("x")
+    children = rtdb.get("/list")
+    assert isinstance(children, dict)
+    assert len(children) == stored
+    assert pushed.key == max(children)
+    assert fault.hits == 1
+
+
+def test_a_database_that_does_not_answer_is_unavailable(make_app: MakeApp, rtdb: Rtdb) -> None:
+    """A request that is held beyond `httpTimeout` is an UnavailableError, and held before its work it isn't done."""
+    node = db.reference("a", make_app(httpTimeout=0.2))
+    hold = rtdb.faults.hold(times=None)
+    with pytest.raises(exceptions.UnavailableError):
+        node.set(1)
+    hold.wait()
+    assert rtdb.get("/a") is None

@@ -106,13 +106,8 @@ def test_hash_follows_a_write() -> None:
     before = node({"a": {"b": 1}, "c": 1})
     hashes = before.hash, before.child("a").hash, before.child("c").hash
     after = before.put(("a", "b"), leaf(2))
-    assert [
-        new == old for new, old in zip((after.hash, after.child("a").hash, after.child("c").hash), hashes, strict=True)
-    ] == [
-        False,
-        False,
-        True,
-    ]
+    anew = after.hash, after.child("a").hash, after.child("c").hash
+    assert [new == old for new, old in zip(anew, hashes, strict=True)] == [False, False, True]
 
 
 def test_with_priority() -> None:
@@ -145,18 +140,13 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), SAME)
-def test_equal(one: object, other: object) -> None:
-    """Nodes are equal when they hold the same."""
-    assert node(one) == node(other)
-    assert node(one).hash == node(other).hash
-
-
-@pytest.mark.parametrize(("one", "other"), DIFFERENT)
-def test_different(one: object, other: object) -> None:
-    """Nodes differ by type, value, key and priority."""
-    assert node(one) != node(other)
-    assert node(one).hash != node(other).hash
+@pytest.mark.parametrize(
+    ("one", "other", "same"), [*((*pair, True) for pair in SAME), *((*pair, False) for pair in DIFFERENT)]
+)
+def test_equal(one: object, other: object, same: bool) -> None:
+    """Nodes are equal, and have one hash, when they hold the same: type, value, key and priority."""
+    assert (node(one) == node(other)) is same
+    assert (node(one).hash == node(other).hash) is same
 
 
 def test_compared_with_something_else() -> None:

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
-from typing import TypeAlias
 
 import pytest
 from tests.emulator.sockets import socket_client
@@ -42,144 +41,127 @@ class Page:
         self.database.write(tuple(path.strip("/").split("/")), value, ADMIN)
 
 
-Scene: TypeAlias = Callable[[Page], Awaitable[None]]
-
-
 def operations(state: Json) -> list[Json]:
     found = state["operations"]
     assert isinstance(found, list)
     return found
 
 
-def play(scene: Scene) -> None:
-    async def run() -> Page:
-        page = Page()
-        await scene(page)
-        page.inspector.close()
-        assert page.database.listeners == 0
-        return page
+def played(scene: Callable[[Page], Awaitable[None]]) -> Callable[[], None]:
+    """A test that plays the scene on a page, to its end."""
 
-    page = asyncio.run(run())
-    # Nobody is told of what comes after the end: it would fail here, where the loop is closed.
-    page.store.database("after").write((), 1, ADMIN)
-    page.store.operations.add(lambda: Operation(0, "shop", "GET", "/", None, "allowed"))
+    def test() -> None:
+        async def run() -> Page:
+            page = Page()
+            await scene(page)
+            page.inspector.close()
+            assert page.database.listeners == 0
+            return page
+
+        page = asyncio.run(run())
+        # Nobody is told of what comes after the end: it would fail here, where the loop is closed.
+        page.store.database("after").write((), 1, ADMIN)
+        page.store.operations.add(lambda: Operation(0, "shop", "GET", "/", None, "allowed"))
+
+    test.__doc__ = scene.__doc__
+    return test
 
 
-def test_a_page_gets_what_it_shows_and_then_what_changes_there() -> None:
+@played
+async def test_a_page_gets_what_it_shows_and_then_what_changes_there(page: Page) -> None:
     """A write elsewhere sends it nothing."""
-
-    async def scene(page: Page) -> None:
-        page.write("/cron-locks/digest/slot", "a")
-        assert (await page.next())["databases"] == ["shop"]
-        page.inspector.receive(LOCKS)
-        rows = [{"key": "digest", "count": 1, "peek": [("slot", "a")]}]
-        assert (await page.next())["windows"] == {
-            "w": {"count": 1, "peek": [], "first": 0, "rows": rows, "previous": None, "next": None, "last": None}
-        }
-        page.write("/elsewhere", 1)
-        page.write("/cron-locks", None)
-        assert await page.next() == {"state": 3, "windows": {"w": {"value": None}}}
-
-    play(scene)
+    page.write("/cron-locks/digest/slot", "a")
+    assert (await page.next())["databases"] == ["shop"]
+    page.inspector.receive(LOCKS)
+    rows = [{"key": "digest", "count": 1, "peek": [("slot", "a")]}]
+    assert (await page.next())["windows"] == {
+        "w": {"count": 1, "peek": [], "first": 0, "rows": rows, "previous": None, "next": None, "last": None}
+    }
+    page.write("/elsewhere", 1)
+    page.write("/cron-locks", None)
+    assert await page.next() == {"state": 3, "windows": {"w": {"value": None}}}
 
 
-def test_a_page_that_has_not_seen_a_state_gets_no_other() -> None:
+@played
+async def test_a_page_that_has_not_seen_a_state_gets_no_other(page: Page) -> None:
     """However much is written meanwhile, one state waits, and it is the newest."""
-
-    async def scene(page: Page) -> None:
-        page.inspector.receive({"show": {"w": {"path": "/n", "start": None}}})
-        first = await page.states.get()
-        for number in range(1000):
-            page.write("/n", number)
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert page.states.empty()
-        page.inspector.receive({"seen": first["state"]})
-        assert (await page.next())["windows"] == {"w": {"value": 999}}
-        assert page.states.empty()
-
-    play(scene)
+    page.inspector.receive({"show": {"w": {"path": "/n", "start": None}}})
+    first = await page.states.get()
+    for number in range(1000):
+        page.write("/n", number)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert page.states.empty()
+    page.inspector.receive({"seen": first["state"]})
+    assert (await page.next())["windows"] == {"w": {"value": 999}}
+    assert page.states.empty()
 
 
-def test_writes_of_another_thread_are_seen() -> None:
+@played
+async def test_writes_of_another_thread_are_seen(page: Page) -> None:
     """A test writes from its own."""
-
-    async def scene(page: Page) -> None:
-        page.inspector.receive({"show": {"w": {"path": "/n", "start": None}}})
-        await page.next()
-        await asyncio.to_thread(page.write, "/n", 1)
-        while (await page.next()).get("windows") != {"w": {"value": 1}}:
-            pass
-
-    play(scene)
+    page.inspector.receive({"show": {"w": {"path": "/n", "start": None}}})
+    await page.next()
+    await asyncio.to_thread(page.write, "/n", 1)
+    while (await page.next()).get("windows") != {"w": {"value": 1}}:
+        pass
 
 
-def test_databases_come_and_go() -> None:
+@played
+async def test_databases_come_and_go(page: Page) -> None:
     """The list is sent when it is another one."""
-
-    async def scene(page: Page) -> None:
-        await page.next()
-        page.store.database("other").write((), 1, ADMIN)
-        assert (await page.next())["databases"] == ["other"]
-        page.store.drop("other")
-        assert (await page.next())["databases"] == []
-
-    play(scene)
+    await page.next()
+    page.store.database("other").write((), 1, ADMIN)
+    assert (await page.next())["databases"] == ["other"]
+    page.store.drop("other")
+    assert (await page.next())["databases"] == []
 
 
-def test_operations_of_the_page_s_own_database_are_sent_once() -> None:
+@played
+async def test_operations_of_the_page_s_own_database_are_sent_once(page: Page) -> None:
     """Each has its verdict; those of another database are left out."""
 
     def operation(namespace: str) -> Callable[[], Operation]:
         return lambda: Operation(0, namespace, "PUT", "/a", Access(admin=False), "allowed")
 
-    async def scene(page: Page) -> None:
-        page.store.operations.add(operation("shop"))
-        page.store.operations.add(operation("other"))
-        page.store.operations.add(operation("shop"))
-        first, second = operations(await page.next())
-        assert (first["number"], second["number"]) == (1, 3)
-        assert (first["how"], first["path"], first["who"], first["verdict"]) == (
-            "PUT",
-            "/a",
-            "a client not signed in",
-            "allowed",
-        )
-        page.store.operations.add(operation("shop"))
-        assert [row["number"] for row in operations(await page.next())] == [4]
-
-    play(scene)
+    page.store.operations.add(operation("shop"))
+    page.store.operations.add(operation("other"))
+    page.store.operations.add(operation("shop"))
+    first, second = operations(await page.next())
+    assert (first["number"], second["number"]) == (1, 3)
+    assert (first["how"], first["path"], first["who"], first["verdict"]) == (
+        "PUT",
+        "/a",
+        "a client not signed in",
+        "allowed",
+    )
+    page.store.operations.add(operation("shop"))
+    assert [row["number"] for row in operations(await page.next())] == [4]
 
 
-def test_what_no_page_asks_is_refused() -> None:
+@played
+async def test_what_no_page_asks_is_refused(page: Page) -> None:
     """Unknown messages, and more windows than a page has."""
-
-    async def scene(page: Page) -> None:
-        many = {str(number): {"path": "/", "start": None} for number in range(MOST_WINDOWS + 1)}
-        messages: list[Json] = [
-            {},
-            {"show": 1},
-            {"show": {"w": {}}},
-            {"show": many},
-            {"show": {"w": {"path": "/$"}}},
-            {"read": 1},
-        ]
-        for message in messages:
-            with pytest.raises(BadRequest):
-                page.inspector.receive(message)
-
-    play(scene)
+    many = {str(number): {"path": "/", "start": None} for number in range(MOST_WINDOWS + 1)}
+    messages: list[Json] = [
+        {},
+        {"show": 1},
+        {"show": {"w": {}}},
+        {"show": many},
+        {"show": {"w": {"path": "/$"}}},
+        {"read": 1},
+    ]
+    for message in messages:
+        with pytest.raises(BadRequest):
+            page.inspector.receive(message)
 
 
-def test_a_value_is_read_whole() -> None:
+@played
+async def test_a_value_is_read_whole(page: Page) -> None:
     """With the hash that a conditional write needs."""
-
-    async def scene(page: Page) -> None:
-        page.write("/a/b", 1)
-        answer = page.inspector.receive({"read": "/a"})
-        assert answer == {"text": '{\n  "b": 1\n}', "hash": page.database.root.child("a").hash}
-
-    play(scene)
+    page.write("/a/b", 1)
+    answer = page.inspector.receive({"read": "/a"})
+    assert answer == {"text": '{\n  "b": 1\n}', "hash": page.database.root.child("a").hash}
 
 
 def test_looking_on_is_no_operation_and_no_request(rtdb: Rtdb) -> None:

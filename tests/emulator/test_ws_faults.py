@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import requests
-from tests.emulator.sockets import PATIENCE, opened, socket_client, until
+from tests.emulator.sockets import PATIENCE, SocketClient, opened, socket_client, until
 
 from rtdb_emulator import Clock, Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -46,29 +46,27 @@ def test_a_hello_tells_another_time(rtdb: Rtdb) -> None:
 
 
 @pytest.mark.parametrize("name", ["drop_request", "drop_reply"])
-def test_a_connection_closes_in_place_of_an_answer(rtdb: Rtdb, name: str) -> None:
+def test_a_connection_closes_in_place_of_an_answer(rtdb: Rtdb, name: str, client: SocketClient) -> None:
     """Before the write is done, or after it."""
-    with getattr(rtdb.faults, name)(method="PUT", path="/a"), socket_client(rtdb.emulator, rtdb.namespace) as client:
+    with getattr(rtdb.faults, name)(method="PUT", path="/a"):
         client.send("p", p="/a", d=1)
         assert client.closed() == 1006
     assert rtdb.get("/a") == (None if name == "drop_request" else 1)
 
 
-def test_an_answer_is_swallowed(rtdb: Rtdb) -> None:
+def test_an_answer_is_swallowed(rtdb: Rtdb, client: SocketClient) -> None:
     """The write is done and pushed, the connection stays, and only the answer is missing."""
-    with rtdb.faults.sockets.swallow(method="PUT"), socket_client(rtdb.emulator, rtdb.namespace) as client:
-        client.ask("q", p="/a", h="")
-        client.pushes.clear()
+    with rtdb.faults.sockets.swallow(method="PUT"):
+        client.listen("/a")
         client.send("p", p="/a", d=1)
         assert client.ask("s") == ("ok", "")
         assert client.pushes == [{"a": "d", "b": {"p": "a", "d": 1}}]
 
 
-def test_an_answer_comes_before_its_push(rtdb: Rtdb) -> None:
+def test_an_answer_comes_before_its_push(rtdb: Rtdb, client: SocketClient) -> None:
     """The order that clients stumble over: the `ok` first, then the value."""
-    with rtdb.faults.sockets.answer_first(method="PUT"), socket_client(rtdb.emulator, rtdb.namespace) as client:
-        client.ask("q", p="/a", h="")
-        client.pushes.clear()
+    with rtdb.faults.sockets.answer_first(method="PUT"):
+        client.listen("/a")
         assert client.ask("p", p="/a", d=1) == ("ok", "")
         assert client.pushes == []
         assert client.push() == {"a": "d", "b": {"p": "a", "d": 1}}
@@ -80,8 +78,7 @@ def test_an_answer_comes_after_later_pushes(rtdb: Rtdb) -> None:
         rtdb.faults.hold(method="PUT", moment="after", wire="socket") as hold,
         socket_client(rtdb.emulator, rtdb.namespace) as client,
     ):
-        client.ask("q", p="/a", h="")
-        client.pushes.clear()
+        client.listen("/a")
         put, get = client.send("p", p="/a", d=1), client.send("g", p="/a", q={})
         hold.wait()
         rtdb.set("/a", 2)
@@ -91,34 +88,31 @@ def test_an_answer_comes_after_later_pushes(rtdb: Rtdb) -> None:
         assert client.answer(get) == ("ok", 2)
 
 
-def test_a_transaction_is_stale_as_often_as_wanted(rtdb: Rtdb) -> None:
+def test_a_transaction_is_stale_as_often_as_wanted(rtdb: Rtdb, client: SocketClient) -> None:
     """A write that would do is told that it is stale."""
-    with rtdb.faults.sockets.stale(times=2), socket_client(rtdb.emulator, rtdb.namespace) as client:
+    with rtdb.faults.sockets.stale(times=2):
         told = [client.ask("p", p="/a", d=1, h="")[0] for _ in range(3)]
         assert told == ["datastale", "datastale", "ok"]
 
 
 def test_a_client_is_sent_elsewhere(rtdb: Rtdb) -> None:
     """In place of the hello comes the host to go to."""
-    with (
-        rtdb.faults.sockets.reset("127.0.0.1:1"),
-        opened(_target(rtdb), rtdb.emulator.port) as connection,
-    ):
+    with rtdb.faults.sockets.reset("127.0.0.1:1"), opened(_target(rtdb), rtdb.emulator.port) as connection:
         assert json.loads(connection.recv(timeout=PATIENCE)) == {"t": "c", "d": {"t": "r", "d": "127.0.0.1:1"}}
 
 
-def test_a_credential_expires(rtdb: Rtdb) -> None:
+def test_a_credential_expires(rtdb: Rtdb, client: SocketClient) -> None:
     """The client is told to fetch another token."""
-    with rtdb.faults.sockets.expire(method="S"), socket_client(rtdb.emulator, rtdb.namespace) as client:
+    with rtdb.faults.sockets.expire(method="S"):
         assert client.ask("s") == ("ok", "")
         assert client.pushes == [{"a": "ac", "b": {"s": "expired_token", "d": "Auth token is expired"}}]
 
 
 @pytest.mark.parametrize("size", [1, 100_000])
-def test_an_answer_is_cut_in_the_middle(rtdb: Rtdb, size: int) -> None:
+def test_an_answer_is_cut_in_the_middle(rtdb: Rtdb, size: int, client: SocketClient) -> None:
     """A count and some of its segments come, and then nothing ever again."""
     rtdb.set("/a", "x" * size)
-    with rtdb.faults.sockets.cut(method="GET"), socket_client(rtdb.emulator, rtdb.namespace) as client:
+    with rtdb.faults.sockets.cut(method="GET"):
         client.send("g", p="/a", q={})
         count = int(str(client.connection.recv(timeout=PATIENCE)))
         for _ in range(count // 2):
@@ -139,15 +133,14 @@ def test_a_frozen_connection_ends_by_its_silence() -> None:
         assert until(lambda: emulator.get("demo")) == {"gone": True}
 
 
-def test_scripted_answers_speak_the_sockets_words(rtdb: Rtdb) -> None:
+def test_scripted_answers_speak_the_sockets_words(rtdb: Rtdb, client: SocketClient) -> None:
     """A status of HTTP becomes the word for it; what is no JSON is a frame that no client understands."""
-    with socket_client(rtdb.emulator, rtdb.namespace) as client:
-        for status, word in ((401, "permission_denied"), (412, "datastale"), (503, "unavailable"), (500, "failed")):
-            rtdb.faults.answer(status, wire="socket")
-            assert client.ask("s") == (word, "scripted fault")
-        rtdb.faults.garbage(method="S")
-        client.send("s")
-        assert "Sign in" in str(client.connection.recv(timeout=PATIENCE))
+    for status, word in ((401, "permission_denied"), (412, "datastale"), (503, "unavailable"), (500, "failed")):
+        rtdb.faults.answer(status, wire="socket")
+        assert client.ask("s") == (word, "scripted fault")
+    rtdb.faults.garbage(method="S")
+    client.send("s")
+    assert "Sign in" in str(client.connection.recv(timeout=PATIENCE))
 
 
 def test_an_opening_may_be_refused(rtdb: Rtdb) -> None:
@@ -160,11 +153,10 @@ def test_an_opening_may_be_refused(rtdb: Rtdb) -> None:
         connection.recv(timeout=PATIENCE)
 
 
-def test_an_answer_drips(rtdb: Rtdb) -> None:
+def test_an_answer_drips(rtdb: Rtdb, client: SocketClient) -> None:
     """It comes in segments of one character; what is pushed meanwhile waits until it is whole."""
-    with rtdb.faults.drip(0.0001, method="GET"), socket_client(rtdb.emulator, rtdb.namespace) as client:
-        client.ask("q", p="/a", h="")
-        client.pushes.clear()
+    with rtdb.faults.drip(0.0001, method="GET"):
+        client.listen("/a")
         client.send("g", p="/a", q={})
         assert int(str(client.connection.recv(timeout=PATIENCE))) > 30
         rtdb.set("/a", 1)
@@ -213,21 +205,18 @@ def test_what_a_fault_keeps_back_ends_with_the_emulator() -> None:
     assert emulator.get("demo") is None
 
 
-def test_faults_are_scripted_over_http(rtdb: Rtdb) -> None:
+def test_faults_are_scripted_over_http(rtdb: Rtdb, client: SocketClient) -> None:
     """Any language can add faults, look at what they have hit, and end them."""
-    with socket_client(rtdb.emulator, rtdb.namespace) as client:
-        added = _door(rtdb, "POST", {"fault": "sockets.stale", "times": 2, "path": "/a"})
-        assert client.ask("p", p="/a", d=1)[0] == "datastale"
-        assert _door(rtdb, "GET") == [
-            {"id": added["id"], "fault": "sockets.stale", "times": 2, "path": "/a", "hits": 1}
-        ]
-        _door(rtdb, "DELETE")
-        assert client.ask("p", p="/a", d=1) == ("ok", "")
-        hold = _door(rtdb, "POST", {"fault": "hold", "header": ["x-client", "none"], "moment": "after"})
-        _door(rtdb, "POST", {"fault": "answer", "status": 503, "body": "busy", "method": "GET"})
-        assert _door(rtdb, "DELETE", query=f"&id={hold['id']}") is None
-        assert client.ask("g", p="/a", q={}) == ("unavailable", "busy")
-        assert rtdb.count() == 4
+    added = _door(rtdb, "POST", {"fault": "sockets.stale", "times": 2, "path": "/a"})
+    assert client.ask("p", p="/a", d=1)[0] == "datastale"
+    assert _door(rtdb, "GET") == [{"id": added["id"], "fault": "sockets.stale", "times": 2, "path": "/a", "hits": 1}]
+    _door(rtdb, "DELETE")
+    assert client.ask("p", p="/a", d=1) == ("ok", "")
+    hold = _door(rtdb, "POST", {"fault": "hold", "header": ["x-client", "none"], "moment": "after"})
+    _door(rtdb, "POST", {"fault": "answer", "status": 503, "body": "busy", "method": "GET"})
+    assert _door(rtdb, "DELETE", query=f"&id={hold['id']}") is None
+    assert client.ask("g", p="/a", q={}) == ("unavailable", "busy")
+    assert rtdb.count() == 4
 
 
 def test_the_faults_that_a_test_has_removed_are_not_listed(rtdb: Rtdb) -> None:

@@ -7,7 +7,7 @@ from base64 import urlsafe_b64encode
 
 import pytest
 import requests
-from tests.emulator.sockets import PATIENCE, socket_client, until
+from tests.emulator.sockets import PATIENCE, SocketClient, socket_client, until
 
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -46,86 +46,78 @@ WRITES = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "told"), WRITES)
-def test_a_write_is_one_message(rtdb: Rtdb, method: str, path: str, body: object, told: list[object] | None) -> None:
+def test_a_write_is_one_message(
+    rtdb: Rtdb, method: str, path: str, body: object, told: list[object] | None, client: SocketClient
+) -> None:
     """A listen is told the least, in one message, and nothing where nothing has changed."""
     rtdb.set("/l", {"a": 1, "b": {"c": 2}})
-    with socket_client(rtdb.emulator, rtdb.namespace) as client:
-        assert client.ask("q", p="/l", h="") == ("ok", {})
-        assert client.pushes.pop() == {"a": "d", "b": {"p": "l", "d": {"a": 1, "b": {"c": 2}}}}
-        rest(rtdb, method, path, body)
-        expected = [] if told is None else [{"a": told[0], "b": {"p": told[1], "d": told[2]}}]
-        assert client.pushed() == expected
+    assert client.ask("q", p="/l", h="") == ("ok", {})
+    assert client.pushes.pop() == {"a": "d", "b": {"p": "l", "d": {"a": 1, "b": {"c": 2}}}}
+    rest(rtdb, method, path, body)
+    expected = [] if told is None else [{"a": told[0], "b": {"p": told[1], "d": told[2]}}]
+    assert client.pushed() == expected
 
 
-def test_a_priority_survives_a_merge_that_replaces_all(rtdb: Rtdb) -> None:
+def test_a_priority_survives_a_merge_that_replaces_all(rtdb: Rtdb, client: SocketClient) -> None:
     """Where the last child goes as another comes, a client would lose the priority: it is told the whole node."""
     rtdb.set("/l", {"a": 1, ".priority": 5})
-    with socket_client(rtdb.emulator, rtdb.namespace) as client:
-        client.ask("q", p="/l", h="")
-        client.ask("q", p="/l", q={"i": ".key", "l": 1, "vf": "l"}, t=1, h="")
-        client.pushes.clear()
-        client.ask("m", p="/l", d={"b": 2, "a": None})
-        assert [push["a"] for push in client.pushes] == ["d", "d"]
-        assert [push["b"]["d"] for push in client.pushes] == [{"b": 2, ".priority": 5}] * 2
+    client.ask("q", p="/l", h="")
+    client.listen("/l", q={"i": ".key", "l": 1, "vf": "l"}, t=1)
+    client.ask("m", p="/l", d={"b": 2, "a": None})
+    assert [push["a"] for push in client.pushes] == ["d", "d"]
+    assert [push["b"]["d"] for push in client.pushes] == [{"b": 2, ".priority": 5}] * 2
 
 
-def test_an_equal_hash_needs_no_push(rtdb: Rtdb) -> None:
+def test_an_equal_hash_needs_no_push(rtdb: Rtdb, client: SocketClient) -> None:
     """A client that has the value already is told nothing of it; for a query, the hash is that of its window."""
     rtdb.set("/q", {"k": 7, "l": 2})
-    with socket_client(rtdb.emulator, rtdb.namespace) as client:
-        client.ask("q", p="/q", h="")
-        client.ask("q", p="/q", q={"i": ".key", "l": 1, "vf": "l"}, t=1, h="")
-        whole, window = client.pushes
-        assert (whole["b"]["d"], window["b"]["d"]) == ({"k": 7, "l": 2}, {"k": 7})
-        client.pushes.clear()
-        client.ask("q", p="/q", h=_hash(rtdb, "/q"))
-        rtdb.set("/copy", {"k": 7})
-        client.ask("q", p="/q", q={"i": ".key", "l": 1, "vf": "l"}, t=1, h=_hash(rtdb, "/copy"))
-        assert client.pushes == []
+    client.ask("q", p="/q", h="")
+    client.ask("q", p="/q", q={"i": ".key", "l": 1, "vf": "l"}, t=1, h="")
+    whole, window = client.pushes
+    assert (whole["b"]["d"], window["b"]["d"]) == ({"k": 7, "l": 2}, {"k": 7})
+    client.pushes.clear()
+    client.ask("q", p="/q", h=_hash(rtdb, "/q"))
+    rtdb.set("/copy", {"k": 7})
+    client.ask("q", p="/q", q={"i": ".key", "l": 1, "vf": "l"}, t=1, h=_hash(rtdb, "/copy"))
+    assert client.pushes == []
 
 
-def test_one_place_may_have_several_listens(rtdb: Rtdb) -> None:
+def test_one_place_may_have_several_listens(rtdb: Rtdb, client: SocketClient) -> None:
     """A plain listen and two queries of one place hear of one write each in its own way."""
     rtdb.set("/q", {"a": 1, "b": 2})
     first, last = {"i": ".key", "l": 1, "vf": "l"}, {"i": ".key", "l": 1, "vf": "r"}
-    with socket_client(rtdb.emulator, rtdb.namespace) as client:
-        client.ask("q", p="/q", h="")
-        client.ask("q", p="/q", q=first, t=1, h="")
-        client.ask("q", p="/q", q=last, t=2, h="")
-        client.pushes.clear()
-        rtdb.set("/q/b", 3)
-        assert sorted(push["b"].get("t", 0) for push in client.pushed()) == [0, 2]
-        client.ask("n", p="/q", q=last, t=2)
-        client.ask("n", p="/q")
-        rtdb.set("/q", {"a": 5, "b": 5})
-        assert [push["b"] for push in client.pushed()] == [{"p": "q/a", "d": 5, "t": 1}]
-        client.ask("n", p="/q", q=dict(reversed(first.items())))
-        assert rtdb.emulator.listeners(rtdb.namespace) == 0
+    client.ask("q", p="/q", h="")
+    client.ask("q", p="/q", q=first, t=1, h="")
+    client.listen("/q", q=last, t=2)
+    rtdb.set("/q/b", 3)
+    assert sorted(push["b"].get("t", 0) for push in client.pushed()) == [0, 2]
+    client.ask("n", p="/q", q=last, t=2)
+    client.ask("n", p="/q")
+    rtdb.set("/q", {"a": 5, "b": 5})
+    assert [push["b"] for push in client.pushed()] == [{"p": "q/a", "d": 5, "t": 1}]
+    client.ask("n", p="/q", q=dict(reversed(first.items())))
+    assert rtdb.emulator.listeners(rtdb.namespace) == 0
 
 
-def test_a_second_listen_replaces_the_first(rtdb: Rtdb) -> None:
+def test_a_second_listen_replaces_the_first(rtdb: Rtdb, client: SocketClient) -> None:
     """The same place and query is one listen, whatever tag it comes with, and a tag is one listen's."""
     query = {"i": ".key", "l": 1, "vf": "l"}
-    with socket_client(rtdb.emulator, rtdb.namespace) as client:
-        for tag in (1, 2):
-            client.ask("q", p="/q", q=query, t=tag, h="")
-        client.ask("q", p="/other", q=query, t=2, h="")
-        client.ask("q", p="/other", h="")
-        client.ask("q", p="/other", h="")
-        assert rtdb.emulator.listeners(rtdb.namespace) == 2
-        client.pushes.clear()
-        rtdb.set("/q/a", 1)
-        assert client.pushed() == []
+    for tag in (1, 2):
+        client.ask("q", p="/q", q=query, t=tag, h="")
+    client.ask("q", p="/other", q=query, t=2, h="")
+    client.ask("q", p="/other", h="")
+    client.ask("q", p="/other", h="")
+    assert rtdb.emulator.listeners(rtdb.namespace) == 2
+    client.pushes.clear()
+    rtdb.set("/q/a", 1)
+    assert client.pushed() == []
 
 
 def test_many_clients_are_sent_the_same(rtdb: Rtdb) -> None:
     """Clients with the same query get one change each with its own tag."""
     query = {"i": ".value", "l": 1, "vf": "r"}
     rtdb.set_rules({"rules": {".read": True, "q": {".indexOn": ".value"}}})
-    with (
-        socket_client(rtdb.emulator, rtdb.namespace) as one,
-        socket_client(rtdb.emulator, rtdb.namespace) as other,
-    ):
+    with socket_client(rtdb.emulator, rtdb.namespace) as one, socket_client(rtdb.emulator, rtdb.namespace) as other:
         one.ask("q", p="/q", q=query, t=4, h="")
         other.ask("q", p="/q", q=query, t=9, h="")
         one.pushes.clear()
@@ -135,58 +127,48 @@ def test_many_clients_are_sent_the_same(rtdb: Rtdb) -> None:
         assert other.pushed() == [{"a": "d", "b": {"p": "q", "d": {"b": 2}, "t": 9}}]
 
 
-def test_without_an_index_a_query_gets_everything_once(rtdb: Rtdb) -> None:
+def test_without_an_index_a_query_gets_everything_once(rtdb: Rtdb, client: SocketClient) -> None:
     """The client is warned, and filters all children by itself; then it gets whole children as they move its window."""
     rtdb.set("/q", {"a": {"v": 2, "w": 1}, "b": {"v": 1}})
-    with socket_client(rtdb.emulator, rtdb.namespace) as client:
-        asked = {"i": "v", "l": 1, "vf": "l"}
-        assert client.ask("q", p="/q", q=asked, t=1, h="") == ("ok", {"w": ["no_index"]})
-        assert client.pushes.pop()["b"]["d"] == {"a": {"v": 2, "w": 1}, "b": {"v": 1}}
-        rtdb.set("/q/a/w", 2)
-        assert client.pushed() == []
-        rtdb.set("/q/a/v", 0)
-        assert client.pushed() == [{"a": "d", "b": {"p": "q", "d": {"a": {"v": 0, "w": 2}}, "t": 1}}]
-        assert client.ask("q", p="/q", q=asked, t=2, h=_hash(rtdb, "/copy")) == ("ok", {"w": ["no_index"]})
-        assert client.pushes.pop()["b"]["d"] == {"a": {"v": 0, "w": 2}, "b": {"v": 1}}
-        rtdb.set("/copy", {"a": {"v": 0, "w": 2}})
-        assert client.ask("q", p="/q", q=asked, t=3, h=_hash(rtdb, "/copy")) == ("ok", {"w": ["no_index"]})
-        assert client.pushes == []
+    asked = {"i": "v", "l": 1, "vf": "l"}
+    assert client.ask("q", p="/q", q=asked, t=1, h="") == ("ok", {"w": ["no_index"]})
+    assert client.pushes.pop()["b"]["d"] == {"a": {"v": 2, "w": 1}, "b": {"v": 1}}
+    rtdb.set("/q/a/w", 2)
+    assert client.pushed() == []
+    rtdb.set("/q/a/v", 0)
+    assert client.pushed() == [{"a": "d", "b": {"p": "q", "d": {"a": {"v": 0, "w": 2}}, "t": 1}}]
+    assert client.ask("q", p="/q", q=asked, t=2, h=_hash(rtdb, "/copy")) == ("ok", {"w": ["no_index"]})
+    assert client.pushes.pop()["b"]["d"] == {"a": {"v": 0, "w": 2}, "b": {"v": 1}}
+    rtdb.set("/copy", {"a": {"v": 0, "w": 2}})
+    assert client.ask("q", p="/q", q=asked, t=3, h=_hash(rtdb, "/copy")) == ("ok", {"w": ["no_index"]})
+    assert client.pushes == []
 
 
-def test_signing_in_and_out_ends_listens(rtdb: Rtdb) -> None:
+def test_signing_in_and_out_ends_listens(rtdb: Rtdb, client: SocketClient) -> None:
     """After the answer, each listen that the new user may not have is ended, by the very query that the client sent."""
     rtdb.set_rules({"rules": {"u": {"$u": {".read": "auth.uid == $u"}}}})
     query = {"vf": "l", "l": 1, "i": ".key"}
-    with socket_client(rtdb.emulator, rtdb.namespace) as client:
-        assert client.ask("q", p="/u/ann", h="")[0] == "permission_denied"
-        assert client.ask("auth", cred=token("ann"))[0] == "ok"
-        client.ask("q", p="/u/ann", h="")
-        client.ask("q", p="/u/ann", q=query, t=3, h="")
-        client.pushes.clear()
-        client.ask("auth", cred=token("ann"))
-        assert client.pushed() == []
-        client.ask("auth", cred=token("bob"))
-        assert client.pushed() == [
-            {"a": "c", "b": {"p": "u/ann"}},
-            {"a": "c", "b": {"p": "u/ann", "q": [query]}},
-        ]
-        client.ask("gauth", cred="owner")
-        client.ask("q", p="/u/ann", h="")
-        assert client.ask("unauth") == ("ok", "")
-        assert [push["a"] for push in client.pushed()] == ["d", "c"]
-        assert rtdb.emulator.listeners(rtdb.namespace) == 0
+    assert client.ask("q", p="/u/ann", h="")[0] == "permission_denied"
+    assert client.ask("auth", cred=token("ann"))[0] == "ok"
+    client.ask("q", p="/u/ann", h="")
+    client.listen("/u/ann", q=query, t=3)
+    client.ask("auth", cred=token("ann"))
+    assert client.pushed() == []
+    client.ask("auth", cred=token("bob"))
+    assert client.pushed() == [{"a": "c", "b": {"p": "u/ann"}}, {"a": "c", "b": {"p": "u/ann", "q": [query]}}]
+    client.ask("gauth", cred="owner")
+    client.ask("q", p="/u/ann", h="")
+    assert client.ask("unauth") == ("ok", "")
+    assert [push["a"] for push in client.pushed()] == ["d", "c"]
+    assert rtdb.emulator.listeners(rtdb.namespace) == 0
 
 
 def test_other_rules_end_listens(rtdb: Rtdb) -> None:
     """New rules are asked about every listen; an admin's stays."""
-    with (
-        socket_client(rtdb.emulator, rtdb.namespace) as client,
-        socket_client(rtdb.emulator, rtdb.namespace) as admin,
-    ):
+    with socket_client(rtdb.emulator, rtdb.namespace) as client, socket_client(rtdb.emulator, rtdb.namespace) as admin:
         admin.ask("gauth", cred="owner")
         for listener in (client, admin):
-            listener.ask("q", p="/a", h="")
-            listener.pushes.clear()
+            listener.listen("/a")
         rtdb.set_rules({"rules": {"b": {".read": True}}})
         assert client.pushed() == [{"a": "c", "b": {"p": "a"}}]
         rtdb.set("/a", 1)
@@ -194,20 +176,15 @@ def test_other_rules_end_listens(rtdb: Rtdb) -> None:
         assert admin.pushed() == [{"a": "d", "b": {"p": "a", "d": 1}}]
 
 
-def test_a_write_that_revokes_a_listen_is_not_told_to_it(rtdb: Rtdb) -> None:
+def test_a_write_that_revokes_a_listen_is_not_told_to_it(rtdb: Rtdb, client: SocketClient) -> None:
     """A rule that reads data is asked again after each write, before the write is told."""
     rtdb.set("/", {"doc": {"text": "old"}, "members": {"ann": True}})
     rtdb.set_rules({"rules": {"doc": {".read": "root.child('members').child(auth.uid).val() == true"}}})
-    with socket_client(rtdb.emulator, rtdb.namespace) as client:
-        client.ask("auth", cred=token("ann"))
-        client.ask("q", p="/doc", h="")
-        client.pushes.clear()
-        rtdb.set("/doc/text", "new")
-        rest(rtdb, "PATCH", "/", {"doc/text": "secret", "members/ann": None})
-        assert client.pushed() == [
-            {"a": "d", "b": {"p": "doc/text", "d": "new"}},
-            {"a": "c", "b": {"p": "doc"}},
-        ]
+    client.ask("auth", cred=token("ann"))
+    client.listen("/doc")
+    rtdb.set("/doc/text", "new")
+    rest(rtdb, "PATCH", "/", {"doc/text": "secret", "members/ann": None})
+    assert client.pushed() == [{"a": "d", "b": {"p": "doc/text", "d": "new"}}, {"a": "c", "b": {"p": "doc"}}]
 
 
 def test_new_rules_and_users_are_asked_again_after_writes(rtdb: Rtdb) -> None:
@@ -219,8 +196,7 @@ def test_new_rules_and_users_are_asked_again_after_writes(rtdb: Rtdb) -> None:
     ):
         former_admin.ask("gauth", cred="owner")
         for listener in (client, former_admin):
-            listener.ask("q", p="/doc", h="")
-            listener.pushes.clear()
+            listener.listen("/doc")
         rtdb.set_rules({"rules": {"doc": {".read": "root.child('open').val() == true"}}})
         former_admin.ask("unauth")
         rtdb.set("/open", False)
@@ -239,34 +215,29 @@ def test_new_rules_and_users_are_asked_again_after_writes(rtdb: Rtdb) -> None:
     ],
 )
 def test_a_window_that_was_or_becomes_empty_is_put_whole(
-    rtdb: Rtdb, before: object, patch: dict[str, object], told: object
+    rtdb: Rtdb, before: object, patch: dict[str, object], told: object, client: SocketClient
 ) -> None:
     """One `d` at the query's place, and no merge; what is outside the query's range doesn't count."""
     rtdb.set("/q", before)
-    with socket_client(rtdb.emulator, rtdb.namespace) as client:
-        client.ask("q", p="/q", q={"i": ".key", "ep": "y", "l": 3, "vf": "l"}, t=7, h="")
-        client.pushes.clear()
-        assert client.ask("m", p="/q", d=patch) == ("ok", "")
-        [push] = client.pushed()
-        assert (push["a"], push["b"]) == ("d", {"p": "q", "d": told, "t": 7})
+    client.listen("/q", q={"i": ".key", "ep": "y", "l": 3, "vf": "l"}, t=7)
+    assert client.ask("m", p="/q", d=patch) == ("ok", "")
+    [push] = client.pushed()
+    assert (push["a"], push["b"]) == ("d", {"p": "q", "d": told, "t": 7})
 
 
-def test_a_tag_alone_ends_its_listen(rtdb: Rtdb) -> None:
+def test_a_tag_alone_ends_its_listen(rtdb: Rtdb, client: SocketClient) -> None:
     """Also where the query is spelled in other words than when the listen began."""
-    with socket_client(rtdb.emulator, rtdb.namespace) as client:
-        client.ask("q", p="/q", q={"i": ".key", "l": 1, "vf": "l"}, t=1, h="")
-        client.ask("q", p="/q", q={"i": ".key", "l": 2, "vf": "l"}, t=2, h="")
-        client.pushes.clear()
-        client.ask("n", p="/q", q={"l": 1, "vf": "l", "i": ".key", "sp": "[MIN_NAME]"}, t=1)
-        rtdb.set("/q/a", 1)
-        assert [push["b"]["t"] for push in client.pushed()] == [2]
+    client.ask("q", p="/q", q={"i": ".key", "l": 1, "vf": "l"}, t=1, h="")
+    client.listen("/q", q={"i": ".key", "l": 2, "vf": "l"}, t=2)
+    client.ask("n", p="/q", q={"l": 1, "vf": "l", "i": ".key", "sp": "[MIN_NAME]"}, t=1)
+    rtdb.set("/q/a", 1)
+    assert [push["b"]["t"] for push in client.pushed()] == [2]
 
 
 def test_who_asks_is_told_why(rtdb: Rtdb) -> None:
     """With `explain`, a refused operation and an ended listen bring the rule's reasons to the client's console."""
     with Emulator(explain=True) as emulator, socket_client(emulator, "demo") as client:
-        client.ask("q", p="/a", h="")
-        client.pushes.clear()
+        client.listen("/a")
         emulator.set_rules("demo", {"rules": {"a": {".write": "newData.isNumber()"}}})
         told = client.pushed()
         assert [push["a"] for push in told] == ["sd", "c"]
@@ -275,27 +246,22 @@ def test_who_asks_is_told_why(rtdb: Rtdb) -> None:
 
 
 @pytest.mark.parametrize("cred", ["", "no.token", "a.b.c", None, 5, {"a": 1}])
-def test_a_token_that_is_none_is_invalid(rtdb: Rtdb, cred: object) -> None:
+def test_a_token_that_is_none_is_invalid(rtdb: Rtdb, cred: object, client: SocketClient) -> None:
     """The client then fetches another one; it is still signed out."""
-    with socket_client(rtdb.emulator, rtdb.namespace) as client:
-        status, text = client.ask("auth", cred=cred)
-        assert status == "invalid_token"
-        assert isinstance(text, str)
+    status, text = client.ask("auth", cred=cred)
+    assert status == "invalid_token"
+    assert isinstance(text, str)
 
 
-def test_an_override_needs_an_admin(rtdb: Rtdb) -> None:
+def test_an_override_needs_an_admin(rtdb: Rtdb, client: SocketClient) -> None:
     """A user may not become another one; an admin may become a user, or nobody, and then rules hold."""
     rtdb.set_rules({"rules": {".read": "auth.uid == 'ann'"}})
-    with socket_client(rtdb.emulator, rtdb.namespace) as client:
-        assert client.ask("auth", cred=token("bob"), authvar={"uid": "ann"})[0] == "permission_denied"
-        assert client.ask("g", p="/", q={})[0] == "permission_denied"
-        assert client.ask("auth", cred="owner", authvar={"uid": "ann"}) == (
-            "ok",
-            {"auth": {"uid": "ann"}, "expires": None},
-        )
-        assert client.ask("g", p="/", q={}) == ("ok", None)
-        client.ask("gauth", cred="owner", noauth=True)
-        assert client.ask("g", p="/", q={})[0] == "permission_denied"
+    assert client.ask("auth", cred=token("bob"), authvar={"uid": "ann"})[0] == "permission_denied"
+    assert client.ask("g", p="/", q={})[0] == "permission_denied"
+    assert client.ask("auth", cred="owner", authvar={"uid": "ann"}) == ("ok", {"auth": {"uid": "ann"}, "expires": None})
+    assert client.ask("g", p="/", q={}) == ("ok", None)
+    client.ask("gauth", cred="owner", noauth=True)
+    assert client.ask("g", p="/", q={})[0] == "permission_denied"
 
 
 def token(uid: str) -> str:

@@ -227,7 +227,7 @@ def test_every_connection_hears_of_the_commits_in_one_order(rtdb: Rtdb) -> None:
     assert all(one == other for one, other in pairwise(heard.values()))
 
 
-def test_what_was_read_is_answered_before_it_is_old(rtdb: Rtdb) -> None:
+def test_what_was_read_is_answered_before_it_is_old(rtdb: Rtdb, client: SocketClient) -> None:
     """A client that is told of writes, and reads, gets no answer that is older than what it was told before."""
     rtdb.set("/a", {"n": 0, "large": {f"k{number}": number for number in range(30_000)}})
     ended = threading.Event()
@@ -237,15 +237,14 @@ def test_what_was_read_is_answered_before_it_is_old(rtdb: Rtdb) -> None:
         while not ended.wait(0.0005):  # many a write for each read
             rtdb.set("/a/n", next(numbers))
 
-    with socket_client(rtdb.emulator, rtdb.namespace) as client:
-        client.ask("q", p="/a/n", h="")
-        writer = threading.Thread(target=write)
-        writer.start()
-        try:
-            for _ in range(3):
-                _, read = client.ask("g", p="/a", q={})
-                assert isinstance(read, dict)
-                assert read["n"] >= client.pushes[-1]["b"]["d"]
-        finally:
-            ended.set()
-            writer.join()
+    client.ask("q", p="/a/n", h="")
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(3):
+            _, read = client.ask("g", p="/a", q={})
+            assert isinstance(read, dict)
+            assert read["n"] >= client.pushes[-1]["b"]["d"]
+    finally:
+        ended.set()
+        writer.join()

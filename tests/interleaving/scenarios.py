@@ -120,11 +120,7 @@ def _terms(chance: random.Random) -> tuple[Op, ...]:
     """The terms of one candidate: each is a fenced lock of a leader's node, renewed, and released at its end."""
     plan: list[Op] = []
     for _ in range(chance.randint(1, 3)):
-        plan += [
-            Op("acquire", leads=True, tries=chance.randint(1, 3)),
-            *[RENEW] * chance.randint(0, 3),
-            RELEASE,
-        ]
+        plan += [Op("acquire", leads=True, tries=chance.randint(1, 3)), *[RENEW] * chance.randint(0, 3), RELEASE]
         if chance.random() < 0.2:
             plan.append(CANCEL)
     return tuple(plan)

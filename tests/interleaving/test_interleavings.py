@@ -21,11 +21,7 @@ from tests.interleaving.scenarios import ACQUIRE, CANCEL, RELEASE, RENEW, SLOT, 
 FAULTS = ("crash", "give_up", "deny", "delete", "pause", "pause_until", "unlock", "cancel")
 # One clock is late and the other early, both as wrong as they may be.
 LATE_EARLY = ((-MARGIN, 1.0), (MARGIN, 1.0))
-KINDS = {
-    "plain": Op("acquire", fenced=False),
-    "fenced": ACQUIRE,
-    "slot": Op("acquire", slot=SLOT, rerun=True),
-}
+KINDS = {"plain": Op("acquire", fenced=False), "fenced": ACQUIRE, "slot": Op("acquire", slot=SLOT, rerun=True)}
 
 
 def cases() -> Iterator[tuple[str, Scenario]]:

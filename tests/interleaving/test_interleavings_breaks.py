@@ -114,8 +114,8 @@ def _fence_by(fence: Callable[[LockRecord | None, Moment], int]) -> Break:
     def broken(node: Node, request: Request, now: Moment, written: Written) -> Decision:
         decision = decide(node, request, now, written)
         if isinstance(decision, Take):
-            before = LockRecord.model_validate(node) if node else None
-            return replace(decision, record=decision.record.model_copy(update={"fence": fence(before, now)}))
+            before = LockRecord.of(node) if node else None
+            return replace(decision, record=decision.record.changed(fence=fence(before, now)))
         return decision
 
     return _decide_by(broken)
@@ -154,7 +154,7 @@ def renewals_compare_no_holder(patch: pytest.MonkeyPatch) -> None:
     def broken(node: Node, holder: str, ttl: int, now: Moment, trust: Trust, margin: int, kind: object) -> Take | Lost:
         if node["holder"] != holder:
             later = Trust(now.server + ttl, now)
-            return Take(LockRecord.model_validate({**node, "expiresAt": later.expires_at}), later, IDLE)
+            return Take(LockRecord.of({**node, "expiresAt": later.expires_at}), later, IDLE)
         return renewed(node, holder, ttl, now, trust, margin, kind)
 
     patch.setattr(protocol, "renewed", broken)

@@ -48,12 +48,6 @@ EQUIVALENT: dict[str, str] = {
     ),
     "app.FireCron.__init__: self._stops = 0 -> self._stops = 1": "Two readings are compared, whatever it began with.",
     "app.FireCron._stop: self._stops += 1 -> self._stops += 2": "Two readings are compared, however far apart.",
-    "line: _SOME_DAY = datetime(2024, 1, 1) -> _SOME_DAY = datetime(2024, 1, 2)": (
-        "Each reading sets the time that it begins with."
-    ),
-    "line: _SOME_DAY = datetime(2024, 1, 1) -> _SOME_DAY = datetime(2024, 2, 1)": (
-        "Each reading sets the time that it begins with."
-    ),
     'execution.Execution._call: with self._changed: -> with __import__("contextlib").nullcontext():': (
         "It writes before it reads, as `cancel` does; and a body is cancelled once."
     ),
@@ -67,6 +61,7 @@ EQUIVALENT: dict[str, str] = {
     "keeper.Keeper.__init__: self._sleeps = False -> self._sleeps = True": (
         "A thread that has just begun is woken once more than it has to be."
     ),
+    "keeper.Keeper.__init__: self._has_come = False -> self._has_come = True": "The thread begins with a lease.",
     "keeper.Keeper._attend: return (#4) -> nothing": "What is forgotten is not attended to again.",
     'threads.on_new_thread: threading.Thread(target=call, name="firecron-call", daemon=False).start() -> '
     "threading.Thread(target=call, daemon=False).start()": "A thread's name is for people.",
@@ -84,9 +79,6 @@ EQUIVALENT: dict[str, str] = {
     "runner.Runner.go_on: for _ in range(MOST_MISSED + MOST_CLAIMS + 1): -> for _ in range(MOST_MISSED + "
     "MOST_CLAIMS + 2):": "There can't be that many rounds.",
     "runner.Runner.go_on: if is_last: -> if False:": "A turn that is over does not enter again.",
-    "runner.Runner.go_on: self._lanes.give_up(turn) (#3) -> nothing": (
-        "There can't be so many rounds that it is reached."
-    ),
     "runner.Runner.run_tick: for _ in range(MOST_MISSED + MOST_CLAIMS + 1): -> for _ in range(MOST_MISSED + "
     "MOST_CLAIMS + 2):": "There can't be that many rounds.",
     'runner.Runner.run_tick: raise AssertionError(f"{job.name}: more claims before {slot} than are possible") '
@@ -125,8 +117,8 @@ EQUIVALENT: dict[str, str] = {
     "claimer.Claimer._bid_for.fit: return request -> return None": (
         "What can't be read is refused before anything is looked at that is asked for."
     ),
-    "claimer.Claimer._look_again_soon: self._agenda.look_again(job, 0 if moment is None else moment.server + "
-    "round(1000 * seconds)) -> self._agenda.look_again(job, 1 if moment is None else moment.server + "
+    "claimer.Claimer._look_again_soon: self._lanes.look_again(job, 0 if moment is None else moment.server + "
+    "round(1000 * seconds)) -> self._lanes.look_again(job, 1 if moment is None else moment.server + "
     "round(1000 * seconds))": ("Both are long ago."),
     "store: _CONNECTIONS = 32 -> _CONNECTIONS = 0": ("A pool of no size is one without a bound."),
     "store.RtdbStore.close: if connection is not None: -> if False:": (
@@ -148,11 +140,6 @@ EQUIVALENT: dict[str, str] = {
     "zoned_line.ZonedLine._first_after: wall = self._wall(change) - _SECOND -> nothing": (
         "It only skips the rest of the gap, in which there are no ticks."
     ),
-    "schedule.Schedule.after: start = _in_utc(instant).replace(microsecond=0) -> start = _in_utc(instant).replace()": (
-        "croniter looks at whole seconds, too."
-    ),
-    "schedule.Schedule.after: start = _in_utc(instant).replace(microsecond=0) -> start = "
-    "_in_utc(instant).replace(microsecond=1)": ("croniter looks at whole seconds, too."),
     "schedule.newest: if not has_tick(schedule, start, end): -> if False:": ("It saves a search that finds nothing."),
     "schedule.newest: while first < last and len(found) < most: -> while first < last and len(found) <= most:": (
         "It finds the same ticks, by other steps."
@@ -209,15 +196,8 @@ EQUIVALENT: dict[str, str] = {
     "daemon=True) -> self._thread = threading.Thread(target=self._run, daemon=True)": (
         "A thread's name is for people."
     ),
-    'waves.Waves.observe_beat: with self._lock: -> with __import__("contextlib").nullcontext():': (
-        "A tick that comes in between is judged again by the call that follows it."
-    ),
-    'waves.Waves._left_open: with self._lock: -> with __import__("contextlib").nullcontext():': (
-        "A tick that comes in between is judged again by the call that follows it."
-    ),
     "schedule: _SOME_TICKS = 3 -> _SOME_TICKS = 4": ("How many ticks are looked at is not promised."),
     "access._certificates: return {} -> return None": ("Neither has any certificates."),
-    "lanes.Lanes.wait: if turn.lane.current is turn: -> if True:": ("A turn that tries is displaced by no other."),
     "policy.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
     "start < stop] -> return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2]) if start < "
     "stop]": ("There are as many of both."),
@@ -284,14 +264,6 @@ EQUIVALENT: dict[str, str] = {
         "Where there is no token, nothing asks how long it lives."
     ),
     "web: _FEW = 8 -> _FEW = 9": ("How many requests are received at the same time is not promised."),
-    'lanes.Lanes._stand_in_line: line.sort(key=lambda one: one.wanted.due or "") -> line.sort(key=lambda one: '
-    "one.wanted.due)": ("Whoever stands in line has a tick."),
-    "lanes.Lanes._settle: if lane.look is None or lane.current is not None or lane.is_full: -> if "
-    "(lane.current is not None) or lane.is_full:": ("No look is then what is called."),
-    'lanes.Lanes._go_on: if again and called is None and lane.state == "called": -> if again and (lane.state '
-    '== "called"):': ("Who was just called is the current turn."),
-    "lanes.Lanes._stand_in_line: older = [one for one in older if one is not heir or not one.has_tried] -> "
-    "older = [one for one in older if (not one.has_tried)]": ("There is one pending claim at a time."),
     "app.FireCron._stop: if self._started_in == os.getpid(): -> if True:": (
         "What another process has started counts as not started in any case."
     ),
@@ -421,8 +393,8 @@ EQUIVALENT: dict[str, str] = {
     "difflib.get_close_matches(name, known)": ("Only the closest is used."),
     "settings._remedy: close = difflib.get_close_matches(name, known, n=1) -> close = "
     "difflib.get_close_matches(name, known, n=2)": ("Only the closest is used."),
-    'settings.Settings: model_config = SettingsConfigDict(env_prefix=VARIABLES, frozen=True, extra="forbid") -> '
-    "model_config = SettingsConfigDict(env_prefix=VARIABLES, frozen=True)": ("What pydantic-settings does by itself."),
+    'settings._model.Model: model_config = SettingsConfigDict(env_prefix=VARIABLES, extra="forbid") -> '
+    "model_config = SettingsConfigDict(env_prefix=VARIABLES)": ("What pydantic-settings does by itself."),
     "refusal.SignsOfLife.silent_since: last = max(seen, whole(record.acquiredAt or 0), whole(record.expiresAt) - "
     "ttl) -> last = max(seen, whole(record.acquiredAt or 1), whole(record.expiresAt) - ttl)": (
         "Nothing was seen as early as that."

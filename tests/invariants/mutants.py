@@ -43,8 +43,10 @@ RECORD = in_file(
     ('if why := disorder(node.get("kind"), node.get("slot")):', 'if why := "":', HOLDING),
     ('if (self.unfinished or "") > (self.slot or ""):', "if False:", "tests/unit/runs/test_policy.py"),
     ('if (self.unfinished or "") > (self.slot or ""):', 'if (self.unfinished or "") >= (self.slot or ""):', DECIDE),
-    ("strict=True, frozen=True", "strict=False, frozen=True", PARSE),
-    ('extra="allow"', 'extra="ignore"', CLAIM),
+    ("                kept[name] = value\n", "                pass\n", CLAIM),
+    ("                if problem is BEYOND:\n", "                if False:\n", PARSE),
+    ('                if name == "expiresAt":\n', "                if False:\n", PARSE),
+    ("elif (problem := wrong(value)) is not None:", "elif (problem := None) is not None:", PARSE),
     (' - {"cancel", "cancelWhy", "failures"}', "", PARSE),
     ('- {"cancel", "cancelWhy", "failures"}', '- {"cancelWhy", "failures"}', PARSE),
     (', "failures"}', "}", PARSE),
@@ -94,11 +96,9 @@ RECORD = in_file(
     ("if request.fenced:", "if True:", CLAIM),
     ("int(record.fence or 0) + 1 if", "int(record.fence or 0) if", CLAIM),
     ("else 0, now.server)", "else 0, 0)", CLAIM),
-    (
-        'fields["fence"] = max(int(record.fence or 0) + 1 if record else 0, now.server)',
-        'fields["fence"] = now.server',
-        CLAIM,
-    ),
+    ('fields["fence"] = fence', 'fields["fence"] = now.server', CLAIM),
+    ("if record and fence >= TOO_HIGH:", "if record and fence > TOO_HIGH:", PARSE),
+    ("if record and fence >= TOO_HIGH:", "if record and fence >= TOO_HIGH - 1:", PARSE),
     ('fields["fence"] = record.fence', "pass", CLAIM),
     ("if record is None or request.slot != record.open_slot:", "if True:", CLAIM),
     ('"unfinished": request.slot, **(request', "**(request", CLAIM),
@@ -126,8 +126,9 @@ RECORD = in_file(
         CLAIM,
     ),
     ("    if record.fence != fence:\n", "    if False:\n", HOLDING),
-    ('{"cancel": None, "cancelWhy": None} if is_anothers else {}', "{}", HOLDING),
-    ('{"cancel": None, "cancelWhy": None} if is_anothers else {}', '{"cancel": None}', HOLDING),
+    ("cancel=None if is_anothers else record.cancel", "cancel=record.cancel", HOLDING),
+    ("cancel=None if is_anothers else record.cancel", "cancel=None", HOLDING),
+    ("cancelWhy=None if is_anothers else record.cancelWhy", "cancelWhy=record.cancelWhy", HOLDING),
     ("is_anothers = unfinished is not None and unfinished != tick", "is_anothers = tick is None", RESUMED),
     ("unfinished is not None and unfinished != tick", "unfinished is not None", f"{RESUMED} {HOLDING}"),
     ("unfinished is not None and unfinished != tick", "unfinished != tick", f"{RESUMED} {HOLDING}"),
@@ -165,9 +166,9 @@ RECORD = in_file(
     ("(record.slot, record.fence, unfinished)", "(record.fence, unfinished)", HOLDING),
     ("(record.slot, record.fence, unfinished)", "(record.slot, unfinished)", HOLDING),
     ("(record.slot, record.fence, unfinished)", "(record.slot, record.fence)", HOLDING),
-    (" and not record.model_extra", "", HOLDING),
+    (" and not record.kept", "", HOLDING),
     (" and expires_at == now:", ":", HOLDING),
-    ('            "outcome": None if is_anothers and outcome in _CUT_SHORT else outcome,\n', "", HOLDING),
+    ("        outcome=None if is_anothers and outcome in _CUT_SHORT else outcome,\n", "", HOLDING),
     ("None if is_anothers and outcome in _CUT_SHORT else outcome", "outcome", "tests/invariants/test_missed.py"),
     ("for word in _CUT_SHORT if self.releasedAt is not None and", "for word in _CUT_SHORT if", HOLDING),
     # The newest tick that succeeded.
@@ -191,13 +192,13 @@ RECORD = in_file(
 
 FIELDS = in_file(
     "lock/fields.py",
-    ("_TOO_HIGH = 2**53 - 1", "_TOO_HIGH = 2**53", PARSE),
-    (
-        "Annotated[int, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)] | Annotated[float, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)]",
-        "int | float",
-        PARSE,
-    ),
-    ("Count: TypeAlias = Annotated[int, Field(ge=0,", "Count: TypeAlias = Annotated[int, Field(ge=-5,", PARSE),
+    ("TOO_HIGH = 2**53 - 1", "TOO_HIGH = 2**53", PARSE),
+    ("return None if least <= value < TOO_HIGH else BEYOND", "return None", PARSE),
+    ("if least <= value < TOO_HIGH", "if least < value < TOO_HIGH", PARSE),
+    ("least: int = 1 - TOO_HIGH", "least: int = -TOO_HIGH", PARSE),
+    ("wrong_exact(value, 0)", "wrong_exact(value, -5)", PARSE),
+    ("    if type(value) is int or", "    if isinstance(value, int) or", PARSE),
+    ("return None if type(value) is int or", "return None if isinstance(value, int) or", PARSE),
 )
 
 COUNTS = in_file(
@@ -226,9 +227,6 @@ TERM = in_file(
     ("return mono < self.ends(margin)", "return mono <= self.ends(margin)", DECIDE),
 )
 
-INSTANTS = in_file(
-    "base/instants.py",
-    ("    to_milliseconds(text)\n", "", PARSE),
-)
+INSTANTS = in_file("base/instants.py", ("    to_milliseconds(text)\n", "", PARSE))
 
 RECORD_MUTANTS = RECORD + FIELDS + COUNTS + TERM + INSTANTS

@@ -31,11 +31,7 @@ INVARIANTS = (
     *_of(
         3,
         HOLDER,
-        (
-            "lock/record.py",
-            "return Mine(record, trust)",
-            "return Mine(record, Trust(now.server + request.ttl, now))",
-        ),
+        ("lock/record.py", "return Mine(record, trust)", "return Mine(record, Trust(now.server + request.ttl, now))"),
         (
             "lock/record.py",
             "            return Mine(record, trust)",
@@ -83,9 +79,13 @@ INVARIANTS = (
     *_of(
         8,
         LEASE,
-        ("settings.py", "if self.request_timeout > self.acquire_timeout:", "if False:"),
-        ("settings.py", "if self.request_timeout > self.release_timeout:", "if False:"),
-        ("settings.py", "if self.clock_interval * self.clock_drift > self.margin / 2:", "if False:"),
+        (
+            "settings.py",
+            '(("acquire_timeout", settings.acquire_timeout), (',
+            '(("release_timeout", settings.release_timeout), (',
+        ),
+        ("settings.py", ', ("release_timeout", settings.release_timeout)):', ",):"),
+        ("settings.py", "if settings.clock_interval * settings.clock_drift > settings.margin / 2:", "if False:"),
         ("settings.py", "if ttl < round(self.least_ttl * 1000):", "if False:"),
         ("settings.py", "if ttl < round(self.least_ttl * 1000):", "if ttl <= round(self.least_ttl * 1000):"),
         ("lock/database.py", "        if at_least > for_ms:\n", "        if False:\n"),
@@ -185,17 +185,13 @@ INVARIANTS = (
         RENEWAL,
         ("lock/database.py", "seconds = min(seconds, (lease_ends - self.timing.mono()) / 3000)", "pass"),
         ("lock/lease.py", "self._path, deadline, self.ends)", "self._path, deadline)"),
-        (
-            "lock/database.py",
-            "self.settings.acquire_timeout, bid.request.ttl / 3000",
-            "self.settings.acquire_timeout",
-        ),
+        ("lock/database.py", "self.settings.acquire_timeout, bid.request.ttl / 3000", "self.settings.acquire_timeout"),
     ),
     *_of(
         24,
         CATCHING,
         ("runs/runner.py", "holds = self._hold_left(answer) > 0", "holds = False"),
-        ("runs/runner.py", "if (left := turn.hold_left()) > 0:", "if False:"),
+        ("runs/runner.py", "if (left := attempt.hold_left()) > 0:", "if False:"),
         ("runs/runner.py", "(claimed.bid.hold_at_least - held)", "(claimed.bid.hold_at_least + held)"),
     ),
     *_of(
@@ -221,11 +217,7 @@ INVARIANTS = (
         ("lock/protocol.py", "    if tries > 1:\n", "    if False:\n"),
         ("base/clocks.py", "(0.5 + 0.5 * chance)", "0.5"),
         ("base/clocks.py", "2.0 ** min(tries - 1, 16)", "1"),
-        (
-            "base/clocks.py",
-            "heeding(backoff(tries, chance), error, inf)",
-            "backoff(tries, chance)",
-        ),
+        ("base/clocks.py", "heeding(backoff(tries, chance), error, inf)", "backoff(tries, chance)"),
     ),
     *_of(
         33,
@@ -271,11 +263,11 @@ INVARIANTS = (
         ("lock/record.py", "return None if self.is_cancelled else self.unfinished", "return self.unfinished"),
         ("lock/record.py", "record.open_slot and not live", "record.unfinished and not live"),
         ("lock/record.py", '"unfinished": record.open_slot', '"unfinished": record.unfinished'),
-        ("lock/record.py", '{"cancel": None, "cancelWhy": None} if is_anothers else {}', "{}"),
+        ("lock/record.py", "cancel=None if is_anothers else record.cancel", "cancel=record.cancel"),
         (
             "lock/protocol.py",
-            "        if isinstance(after, Lost):\n            return after\n        node = after.to_json()",
-            "        if isinstance(after, Lost):\n            return snapshot\n        node = after.to_json()",
+            "return snapshot if lost is None else lost",
+            "return snapshot",
         ),
         ("lock/lease.py", "        self._look_for_cancel()\n        if", "        if"),
         # What a run makes of it.
@@ -301,16 +293,15 @@ INVARIANTS = (
         ("runs/claimer.py", "or refusal.unfinished is None:", "or False:"),
         (
             "runs/claimer.py",
-            "cancels_previous or due is None or not pending.wanted.is_patient:",
+            "cancels_previous or due is None or not pending.attempt.is_patient:",
             "cancels_previous or due is None:",
         ),
         ("runs/claimer.py", "                lease.cancel(_why(due))\n", "                pass\n"),
         ("runs/claimer.py", "            if pause is None:\n", "            if True:\n"),
         ("runs/claimer.py", "return max(again, default=None)", "return None"),
         ("runs/runner.py", "run.slot is not None and run.slot < due", "run.slot is not None"),
-        ("runs/runner.py", "run.slot is not None and run.slot < due", '(run.slot or "") < due'),
         ("runs/runner.py", "if runs else _LOOK_AGAIN", "if runs else None"),
-        ("jobs/options.py", 'self.overlap in ("queue", "cancel_previous")', 'self.overlap == "queue"'),
+        ("jobs/options.py", 'overlap in ("queue", "cancel_previous")', 'overlap == "queue"'),
     ),
     *_of(
         52,
@@ -332,11 +323,7 @@ INVARIANTS = (
     *_of(
         38,
         LEADER,
-        (
-            "lock/record.py",
-            "now < self.free_at(margin)",
-            "now < self.expiresAt - 3_000",
-        ),
+        ("lock/record.py", "now < self.free_at(margin)", "now < self.expiresAt - 3_000"),
         ("leaders/candidate.py", " and self._database.timing.mono() < active.lease.ends", ""),
         ("lock/record.py", "- max(margin, wrong)", "+ 3_000"),
     ),
@@ -346,11 +333,7 @@ INVARIANTS = (
         ("lock/record.py", "int(record.fence or 0) + 1 if", "int(record.fence or 0) if"),
         ("lock/record.py", "max(int(record.fence or 0) + 1 if record else 0, now.server)", "now.server"),
     ),
-    *_of(
-        40,
-        LEADER,
-        ("leaders/leaders.py", "            if self._thread is None:\n", "            if True:\n"),
-    ),
+    *_of(40, LEADER, ("leaders/leaders.py", "            if self._thread is None:\n", "            if True:\n")),
     *_of(
         41,
         LEADER,
@@ -381,20 +364,12 @@ INVARIANTS = (
         ("leaders/following.py", "return max(due, self._seen[1]) + wave", "return due + wave"),
         ("leaders/following.py", "_HANDICAP if self._turnout.is_next() else inf", "inf"),
     ),
-    *_of(
-        43,
-        FLEET,
-        ("lock/waiting.py", "self.update if self._silence() < SILENT else None", "self.update"),
-    ),
+    *_of(43, FLEET, ("lock/waiting.py", "self.update if self._silence() < SILENT else None", "self.update")),
     *_of(
         43,
         LEADER,
         ("leaders/following.py", "LONGEST, SHORTEST, FAR = 5.0,", "LONGEST, SHORTEST, FAR = 500.0,"),
         ("leaders/following.py", 'if update is None or refusal.reason not in ("held", "paused"):', "if False:"),
     ),
-    *_of(
-        44,
-        LEADER,
-        ("leaders/candidate.py", "active.lease.is_held() and ", ""),
-    ),
+    *_of(44, LEADER, ("leaders/candidate.py", "active.lease.is_held() and ", "")),
 )

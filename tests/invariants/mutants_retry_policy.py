@@ -12,7 +12,6 @@ SHARED = "tests/unit/lock/test_waiting_streams.py"
 SENT = "tests/stores/test_stream.py"
 PROXIES = "tests/stores/test_lock_proxies.py"
 MERGES = "tests/stores/test_rtdb.py"
-DOWN = "tests/stores/test_lock_down.py"
 _BOTH_NEED_NEW = "            needs.new_for_read = needs.new_for_write = True\n"
 
 WAITING = in_file(
@@ -80,18 +79,18 @@ STREAM = in_file(
 
 STORE = in_file(
     "rtdb/store.py",
-    ('if (written and not written.startswith("W/")) or body == node:', "if True:", PROXIES),
-    ('(written and not written.startswith("W/")) or', "written or", PROXIES),
-    (" or body == node:", ":", PROXIES),
+    ('== node or (written and not written.startswith("W/")):', "!= self:", PROXIES),
+    ('(written and not written.startswith("W/")):', "written:", PROXIES),
+    ("if reply.content == sent or (body := _body(reply)) == node or", "body = _body(reply)\n        if", PROXIES),
     ("        if not _is_time(now):\n", "        if not isinstance(now, int):\n", PROXIES),
     ("if not isinstance(body, dict) or not all(", "if not all(", MERGES),
     (" and _EARLIEST <= value <= _LATEST", "", PROXIES),
     ("answered == sent\n", "True\n", PROXIES),
     ("(ValueError, RecursionError):\n        raise", "ValueError:\n        raise", PROXIES),
     ("(ValueError, RecursionError):\n        body", "ValueError:\n        body", PROXIES),
-    ("min(float(text), _LONGEST_REST)", "float(text)", DOWN),
-    ("min(max(0.0, (until - at).total_seconds()), _LONGEST_REST)", "max(0.0, (until - at).total_seconds())", DOWN),
-    ("(ValueError, TypeError, OverflowError)", "(ValueError, TypeError)", DOWN),
+    ("min(float(text), _LONGEST_REST)", "float(text)", MERGES),
+    ("min(max(0.0, (until - at).total_seconds()), _LONGEST_REST)", "max(0.0, (until - at).total_seconds())", MERGES),
+    ("(ValueError, TypeError, OverflowError)", "(ValueError, TypeError)", MERGES),
     (
         "    except ValueError as error:\n            raise Config",
         "    except KeyError as error:\n            raise Config",

@@ -7,7 +7,7 @@ from tests.invariants.mutants import Mutant
 AROUND = "tests/unit/runs/test_body_around.py"
 GIVEN = "tests/unit/jobs/test_job_around.py"
 DJANGO = "tests/unit/runs/test_body_contexts.py"
-NOTES = "tests/unit/jobs/test_run_notes.py"
+NOTES = "tests/unit/jobs/test_run.py"
 BEGINNING = "tests/unit/runs/test_execution_beginning.py"
 SPANS = "tests/unit/test_otel_spans.py"
 GRACE = "tests/unit/scheduler/test_engine_grace.py"
@@ -89,11 +89,7 @@ RUN_MUTANTS = (
     *_in(
         "jobs/registry.py",
         ("check_fit(self._given, one.name, one.where, is_async=one.is_async)", "pass", GIVEN),
-        (
-            "(*self._outer, *self.contexts(), *self._given)",
-            "(*self._outer, *self._given, *self.contexts())",
-            AROUND,
-        ),
+        ("(*self._outer, *self.contexts(), *self._given)", "(*self._outer, *self._given, *self.contexts())", AROUND),
         ("(*self._outer, *self.contexts(), *self._given)", "(*self.contexts(), *self._given)", AROUND),
         ("self._outer = (around, *self._outer)", "self._outer = (*self._outer, around)", AROUND),
         ("for other in self._outer if other is not around", "for other in self._outer", AROUND),

@@ -6,7 +6,7 @@ from tests.invariants.mutants import Mutant
 
 RECORDS = "tests/unit/steps/test_protocol_writers.py"
 EXCHANGES = "tests/unit/steps/test_protocol_writing.py"
-STEPS = "tests/unit/steps/test_steps.py tests/unit/steps/test_steps_doubts.py tests/unit/steps/test_steps_refused.py"
+STEPS = "tests/unit/steps/test_steps.py"
 ASYNC = "tests/unit/steps/test_steps_async.py"
 CANDIDATE = "tests/unit/leaders/test_candidate.py"
 ONCE = "tests/unit/steps/test_once.py"

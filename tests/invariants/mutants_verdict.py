@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from tests.invariants.mutants import Mutant
 
+REMEDIES = "tests/unit/ops/test_remedies.py"
 HEALTH = "tests/unit/ops/test_health.py"
 DAEMON = "tests/unit/ops/test_health_daemon.py"
 GROUPS = "tests/unit/jobs/test_catalogue_groups.py"
 REPORT = "tests/unit/ops/test_board.py"
-LATENESS = "tests/unit/scheduler/test_recovery_lateness.py"
+MUTES = "tests/unit/ops/test_mutes.py"
+LATENESS = "tests/unit/scheduler/test_lateness.py"
 
 
 def _in(file: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
@@ -66,7 +68,6 @@ VERDICT_MUTANTS = (
         ("declared.since if declared.since is not None else declared.declared_at", "declared.since", HEALTH),
         ("declared.since if declared.since is not None else declared.declared_at", "declared.declared_at", DAEMON),
         ("    if resumed is not None:", "    if False:", DAEMON),
-        ('"instances are" if declared.ticks else "trigger is"', '"instances are"', HEALTH),
         # Failing.
         ("record is None or record.slot is None", "record is None", HEALTH),
         ("record.open_slot is not None and record.releasedAt is None", "record.releasedAt is None", HEALTH),
@@ -81,17 +82,46 @@ VERDICT_MUTANTS = (
             HEALTH,
         ),
         ("if failures > 1 else", "if failures else", HEALTH),
-        ("freed_at(record) if failures == declared.alert_after else None", "freed_at(record)", HEALTH),
+        ("_since(declared) or 0, resumed or 0,", "_since(declared) or 0, 0,", HEALTH),
+        ("newest(declared.schedule, after, newest_slot, failures)", "[last]", HEALTH),
     ),
     *_in(
         "ops/health.py",
         # Revisions that disagree.
         ("    if not others:\n        return found\n", "    return found\n", HEALTH),
-        ("    if found.is_alarm:\n", "    if True:\n", HEALTH),
-        ("    if found.is_alarm:\n", "    if False:\n", HEALTH),
+        ("    if found.word in ALARMS:\n", "    if True:\n", HEALTH),
+        ("    if found.word in ALARMS:\n", "    if False:\n", HEALTH),
+        ("    if found.word in ALARMS:\n", "    if found.is_alarm:\n", MUTES),
+        ("self.word in ALARMS and self.mute is None", "self.word in ALARMS", MUTES),
+        ("mute is not None and now < mute.until", "mute is not None", MUTES),
+        ("mute is not None and now < mute.until", "mute is not None and now <= mute.until", MUTES),
         ("    if declared.disabled:\n        return f", "    if False:\n        return f", HEALTH),
-        ("sorted({_named(group.service) for group in others})", "[_named(group.service) for group in others]", HEALTH),
-        ("plain(declared.revision) if declared.revision else _service(declared)", "_service(declared)", HEALTH),
+        (
+            "sorted({service_in_words(group.service) for group in others})",
+            "[service_in_words(group.service) for group in others]",
+            HEALTH,
+        ),
+        (
+            "plain(declared.revision) if declared.revision else service_in_words(declared.service)",
+            "service_in_words(declared.service)",
+            HEALTH,
+        ),
+    ),
+    *_in(
+        "ops/remedies.py",
+        # What would be refused.
+        ("return not can_run or (", "return (", REMEDIES),
+        (" or (lock is not None and lock.is_taken)", "", REMEDIES),
+        ("return is_paused\n", "return False\n", REMEDIES),
+        ("return not is_paused\n", "return False\n", REMEDIES),
+        ("return lock is None or not _would_hear(lock)\n", "return lock is None\n", REMEDIES),
+        ('lock.is_stuck or (lock.state == "held" and not _would_hear(lock))', "lock.is_taken", REMEDIES),
+        ("lock.why_not_cancelled is None and not lock.is_cancelled", "lock.why_not_cancelled is None", REMEDIES),
+        # Which tick.
+        ("due - 1, now - declared.grace, 1", "due - 1, now, 1", REMEDIES),
+        ("due - 1, now - declared.grace, 1", "due - 1, due, 1", REMEDIES),
+        ("'instances are' if declared.ticks else 'trigger is'", "'instances are'", REMEDIES),
+        ("lock.unfinished or lock.slot", "lock.unfinished", REMEDIES),
     ),
     *_in(
         "jobs/catalogue.py",
@@ -106,19 +136,21 @@ VERDICT_MUTANTS = (
     ),
     *_in(
         "ops/board.py",
-        ("if self._database.timing.mono() >= self._until:", "if True:", REPORT),
-        ("if self._database.timing.mono() >= self._until:", "if self._database.timing.mono() > self._until:", REPORT),
+        ("self._timing.mono() - (value.read_at or 0) >= most", "True", REPORT),
+        ("self._timing.mono() - (value.read_at or 0) >= most", "self._timing.mono() - value.read_at > most", REPORT),
         ("_CATALOGUE_AGE = 300.0", "_CATALOGUE_AGE = 0.0", REPORT),
         ("_CATALOGUE_AGE = 300.0", "_CATALOGUE_AGE = inf", REPORT),
         ("self._groups.get(age=groups_age)", "self._groups.get()", REPORT),
         ("if not names <= self._group_names:", "if False:", REPORT),
         ("if not names <= self._group_names:", "if names:", REPORT),
         ("if not names <= self._group_names:", "if names != self._group_names:", REPORT),
-        ("self._report.problem is not None and before.problem is None", "self._report.problem is not None", REPORT),
-        ("        if report.problem is not None:\n            return None\n", "", REPORT),
+        ("error is not None and not self._is_away, ", "error is not None, ", REPORT),
+        ("        self.note(None)\n", "", REPORT),
+        ("if before not in (None, self._holds):", "if False:", REPORT),
+        ("if before not in (None, self._holds):", "if before != self._holds:", REPORT),
     ),
     *_in(
-        "scheduler/recovery.py",
+        "scheduler/lateness.py",
         ("if evaluator is None or moment is None:", "if moment is None:", LATENESS),
         ("before not in (None, self._last)", "before != self._last", LATENESS),
         ("before not in (None, self._last)", "False", LATENESS),
@@ -129,9 +161,12 @@ VERDICT_MUTANTS = (
         ("rank is None or rank < _FIRST or self._told", "rank is None or rank < _FIRST", LATENESS),
         ("moment.mono < self._began + _KNOWN * self._interval", "False", LATENESS),
         ("moment.mono < self._began + _KNOWN * self._interval", "True", LATENESS),
-        ("one.age < _KNOWN * self._interval", "one.age <= _KNOWN * self._interval", LATENESS),
+        ("one.age < age)", "one.age <= age)", LATENESS),
         ("one.job in before or ", "", LATENESS),
-        ("if one.job in mine]", "]", LATENESS),
+        (" if self._registry.is_wanted(job)}", "}", LATENESS),
+        (" or term is not self._term", "", LATENESS),
+        ("if job in muted}", "if False}", LATENESS),
+        ("if one.slot is not None and not one.is_muted and", "if one.slot is not None and", LATENESS),
         ("            if now != before.get(one.job):", "            if now:", LATENESS),
     ),
 )

@@ -17,8 +17,7 @@ from firecron.errors import Unavailable
 from firecron.lock.blocks import try_once
 from firecron.lock.refusal import Refusal
 from firecron.ops.operator import Operator
-from firecron.runs.claimer import Canceller
-from firecron.runs.turn import WantedClaim
+from firecron.runs.lane import Lane
 
 RERUN = {"on_abandoned": "rerun"}
 
@@ -341,7 +340,7 @@ def test_i50_a_cancel_that_the_database_puts_off_comes_when_it_asks_for_it(asked
     one = fleet.instance()
     lease = one.hold(slot())
     one.network.before = lambda method, path: failing(Unavailable("later", retry_after=asked))()
-    assert Canceller(one.locks.database).cancel_here(one.job(), slot(60), [lease]) == pause
+    assert one.crons.engine.claimer.cancel_here(one.job(), slot(60), [lease]) == pause
     assert not lease.cancelled
 
 
@@ -349,11 +348,9 @@ def test_i50_a_run_that_is_about_to_begin_is_looked_for_again() -> None:
     """A tick that finds a run that has claimed, and can't be told to end yet, looks again in a second."""
     fleet = Fleet(overlap="cancel_previous")
     one = fleet.instance()
-    before = one.runner.turn(one.job(), WantedClaim(slot()))
-    assert one.crons.engine.lanes.enter(before)
-    one.crons.engine.lanes.begin(before)
+    one.crons.engine.lanes.play(Lane.begin, one.attempt(slot()))
     fleet.world.until(60)
-    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(60)))) == 1.0
+    assert one.runner.cancel_previous(one.attempt(slot(60))) == 1.0
 
 
 @pytest.mark.parametrize("is_own", [True, False])

@@ -102,10 +102,12 @@ def test_i40_an_old_body_has_ended_before_a_new_term_begins() -> None:
         alive.pop()
 
     failed: list[str] = []
+    lingers: list[str] = []
     store = MemoryStore(lambda: int(SystemTiming().wall()))
     settings = load(margin=0.1, clock_interval=120, shutdown_grace=0)
     crons = FireCron(deaf, store=store, enabled=True, settings=settings)
     crons.events.subscribe(lambda event: failed.append(event.message) if event.slug == "worker.failed" else None)
+    crons.events.subscribe(lambda event: lingers.append(event.message) if event.slug == "leader.lingers" else None)
     crons.start()
     assert begun.acquire(timeout=PATIENCE)
     for _ in range(3):
@@ -117,6 +119,7 @@ def test_i40_an_old_body_has_ended_before_a_new_term_begins() -> None:
     crons.stop()
     crons.locks.close()
     assert (max(most), failed) == (1, [])
+    assert lingers[0].startswith(f'"{FEED}" still leads as the instance stops')
 
 
 @pytest.mark.parametrize("error", [ValueError("no feed"), None], ids=["raises", "returns"])

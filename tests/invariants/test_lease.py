@@ -48,7 +48,9 @@ def test_i08_timings_that_do_not_fit_are_refused_when_given(make: Callable[[], o
 
 def test_i08_timings_that_just_fit_are_taken(world: World) -> None:
     """A ttl of six margins, and a minimum hold of the whole ttl, are allowed."""
-    assert Instance(world, margin=10).locks.acquire("job", 60, hold_at_least=60)
+    locks = Instance(world, margin=10).locks
+    assert locks.acquire("job", 60, hold_at_least=60)
+    locks.database.settings.check_ttl(60_000, "a job's lock_ttl")
 
 
 def test_i08_an_uncertainty_beyond_the_margin_is_no_time(world: World) -> None:
@@ -68,6 +70,7 @@ def test_i09_the_holder_stops_the_margin_before_the_expiry(world: World, off: fl
     lease, other = one.acquire(ttl=60), one.acquire("other", ttl=60)
     world.advance(59 + off)
     assert bool(lease.lost) is (off >= 0)
+    assert lease.is_held() is (off < 0)
     assert other.renew() is (off < 0)
 
 

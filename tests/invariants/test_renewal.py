@@ -145,7 +145,9 @@ def test_i14_a_renewal_after_the_release_revives_nothing(world: World) -> None:
     world.advance(20)
     assert lease.release()
     assert one.renew() is None
-    assert lease.keep(3) is False
+    assert lease.keep(3) is lease.renew() is False
+    assert not lease.was_lost
+    assert "lock.lost" not in one.slugs()
     assert world.node() == {}
 
 

@@ -350,8 +350,7 @@ def test_an_instance_is_not_kept_alive_by_its_end(caplog: pytest.LogCaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("options", "runs"),
-    [({"max_runtime": 20}, 1), ({"renew": False, "lock_ttl": 20}, 1), ({"max_runtime": 3_600}, 3)],
+    ("options", "runs"), [({"max_runtime": 20}, 1), ({"renew": False, "lock_ttl": 20}, 1), ({"max_runtime": 3_600}, 3)]
 )
 def test_i16_what_the_options_ended_is_not_begun_again(options: dict[str, Any], runs: int) -> None:
     """A run that max_runtime ended, or that its lock outlasted without renewals, is lost and not
@@ -371,7 +370,7 @@ def test_i16_what_the_options_ended_is_not_begun_again(options: dict[str, Any], 
     fleet.body = body
     one.turn(slot(3_600))
     one.start()
-    fleet.world.until(3_800)
+    fleet.world.until(4_000)
     assert len(fleet.runs) == runs
     assert fleet.world.outcomes()[slot(3_600)] == "lost"
     assert ("unfinished" in fleet.world.node()) == (runs > 1)

@@ -15,7 +15,6 @@ from tests.simulation.world import NAME, START, slot
 from firecron import Run
 from firecron.base.instants import to_text
 from firecron.lock.record import DAY
-from firecron.runs.turn import WantedClaim
 
 RERUN = {"on_abandoned": "rerun"}
 
@@ -81,8 +80,8 @@ def test_i20_a_slot_in_the_future_is_refused(seconds: float, runs: int) -> None:
     fleet = Fleet()
     one = fleet.instance()
     fleet.world.until(seconds)
-    turn = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
-    assert (one.runner.go_on(turn) is None) is bool(runs)
+    turn = one.attempt(slot(60))
+    assert (one.go_on(turn) is None) is bool(runs)
     assert len(fleet.runs) == runs
     assert ("slot" in fleet.world.node()) is bool(runs)
     assert [result.refusal for result in turn.results] == [None] * runs

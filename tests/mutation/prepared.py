@@ -34,7 +34,7 @@ class Prepared:
         self._read = b""
         self._child = 0
         # A test's end comes by a thread, which ends the process: an alarm may come in the middle of pytest's own code.
-        limit = ("--timeout", "10", "--timeout-method", "thread")
+        limit = ("--timeout", "5", "--timeout-method", "thread")
         arguments = ["-p", "tests.mutation.preparing", "-x", *limit, "tests"]
         self.overlay.start(arguments, {PIPES: f"{requests} {answers}"}, inherited=(requests, answers))
         os.close(requests)

@@ -11,9 +11,14 @@ import os
 import sys
 import threading
 from contextlib import suppress
+from importlib import import_module
 
 import pytest
 from tests.mutation.prepared import PIPES
+
+# What is tested imports these: once here, not in each child.
+for _name in ("pydantic_settings", "requests"):
+    import_module(_name)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -35,6 +35,7 @@ def pytest_collection() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool:
     """Serve, in place of running all tests."""
+    gc.unfreeze()  # what the collection has frozen is not found
     _functions.find()
     assert not session.testsfailed, "some tests can't be collected"
     assert threading.active_count() == 1, f"a fork would lose {threading.enumerate()}"

@@ -110,10 +110,7 @@ def test_a_mutant_is_named_by_what_it_changes() -> None:
             self.x()
     """
     names = [str(mutant) for mutant in mutants(text)]
-    assert names == [
-        "module.Thing.work: self.x() -> nothing",
-        "module.Thing.work: self.x() (#2) -> nothing",
-    ]
+    assert names == ["module.Thing.work: self.x() -> nothing", "module.Thing.work: self.x() (#2) -> nothing"]
     moved = generate("elsewhere/module.py", b"# a comment\n\n" + textwrap.dedent(text).encode())
     assert [str(mutant) for mutant in moved] == names
 

@@ -164,8 +164,13 @@ def test_tests_tell_which_lines_they_reach(names: Reach, tmp_path: Path) -> None
     assert all(seconds > 0 for seconds in names.seconds.values())
 
 
-def test_a_mutant_is_killed_by_a_test_that_reaches_it(names: Reach, trials: Trials) -> None:
-    """A mutant that a test notices is killed, one that none notices survives, and one that none reaches is named so."""
+def test_a_mutant_is_killed_by_a_test_that_reaches_it(
+    names: Reach, trials: Trials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mutant that a test notices is killed, one that none notices survives, and one that none reaches is named so;
+    for a function's mutant no process imports the tests anew.
+    """
+    monkeypatch.setattr(trials.overlay, "run", lambda *_: pytest.fail("a new process"))
     seeing = replace(names, lines={STORE: {line: {ACCEPTS, REFUSES} for line in mutant("return None").lines}})
     assert trials.judge(mutant("return None"), seeing) == Judged(mutant("return None"), "killed", ACCEPTS)
     blind = replace(names, lines={STORE: {line: {REFUSES} for line in mutant("return None").lines}})
@@ -202,7 +207,7 @@ def test_a_mutant_that_breaks_the_import_blinds_no_later_trial(names: Reach, tmp
     trials = Trials(tmp_path / "copy", [str(NAMES.relative_to(ROOT))])
     try:
         broken = mutant('_NAME = re.compile(re.ASCII, r"[A-Za-z][A-Za-z0-9_-]{0,99}")')
-        at_import = replace(names, lines={STORE: {line: {ACCEPTS} for line in range(26, 40)}})
+        at_import = replace(names, lines={STORE: {line: {ACCEPTS} for line in range(26, 45)}})
         assert trials.judge(broken, at_import).verdict == "killed"
         assert trials.judge(mutant("return None"), at_import) == Judged(mutant("return None"), "killed", ACCEPTS)
     finally:

@@ -149,9 +149,7 @@ def _first_failed(overlay: Overlay, tests: list[str], seconds: dict[str, float],
     # One test's time is over before that of all; but what hangs at the exit is seen by that only.
     limit = patience * (_GRACE + _SLOWER * max(usual))
     code = overlay.run(
-        ["-x", "--timeout", str(limit), *files],
-        patience * (2 * _GRACE + _SLOWER * sum(usual)),
-        {CHOICE: str(choice)},
+        ["-x", "--timeout", str(limit), *files], patience * (2 * _GRACE + _SLOWER * sum(usual)), {CHOICE: str(choice)}
     )
     if code == _NONE_COLLECTED:
         raise RuntimeError(f"none of the tests was found: {tests[:5]}\n{overlay.output[-2000:]}")

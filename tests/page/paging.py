@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import functools
 import io
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, ParamSpec, TypeAlias
 from urllib.parse import quote
 from uuid import uuid4
 
 from flask import Flask
 from tests.simulation.chance import Chance
 
-from firecron import FireCron
+from firecron import Access, FireCron
 from firecron.base.clocks import Timing
 from firecron.base.events import Event
 from firecron.cron.schedule import Schedule
@@ -26,12 +27,26 @@ from firecron.jobs.catalogue import CatalogueEntry
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 
+P = ParamSpec("P")
 Shell: TypeAlias = Literal["asgi", "flask", "django"]
-SHELLS: tuple[Shell, ...] = ("asgi", "flask", "django")
+# What each framework mounts, as a FireCron's methods are named.
+MAKES: dict[Shell, str] = {"asgi": "app", "flask": "blueprint", "django": "urls"}
 MOUNT = "/crons"
 # What the page's own script sends with a POST.
 OWN = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}
 OPEN: dict[str, Any] = {"open_to_all": "read"}
+WHO = "ops@example.com"
+ACTING: dict[str, Any] = {"access": lambda visitor: Access(WHO, can_act=True)}
+
+
+def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run an async test on an event loop of its own."""
+
+    @functools.wraps(test)
+    def run(*fixtures: P.args, **parameters: P.kwargs) -> None:
+        asyncio.run(test(*fixtures, **parameters))
+
+    return run
 
 
 @dataclass(frozen=True)
@@ -46,26 +61,23 @@ class Reply:
 
     @property
     def said(self) -> tuple[int, str]:
-        """The status, and the word for what was wrong."""
-        return self.status, self.body["error"]
+        """The status, and the word for what came of it, or for what was wrong."""
+        return self.status, self.body.get("error") or self.body["result"]
 
 
 def basic(user: str, password: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
 
 
-def asgi_call(
-    app: Any,
-    method: str,
-    path: str,
-    /,
-    headers: Iterable[tuple[str, str]] = (),
-    body: bytes = b"",
-    **scope: Any,
+def asgi_call(app: Any, method: str, path: str, /, *sent: Any, **scope: Any) -> Reply:
+    """One request to an ASGI application, on an event loop of its own."""
+    return asyncio.run(asgi_request(app, method, path, *sent, **scope))
+
+
+async def asgi_request(
+    app: Any, method: str, path: str, /, headers: Iterable[tuple[str, str]] = (), body: bytes = b"", **scope: Any
 ) -> Reply:
-    """One request to an ASGI application, on an event loop of its own. The client leaves if it has said more than it
-    sends (Content-Length).
-    """
+    """One request to an ASGI application. The client leaves if it has said more than it sends (Content-Length)."""
     sent: list[dict[str, Any]] = []
     headers = list(headers)
     whole: list[dict[str, Any]] = [
@@ -94,19 +106,14 @@ def asgi_call(
         "client": ("127.0.0.1", 1),
         **scope,
     }
-    asyncio.run(app(made, receive, send))
+    await app(made, receive, send)
     start, *rest = sent
     shown = {name.decode(): value.decode("latin-1") for name, value in start["headers"]}
     return Reply(start["status"], shown, b"".join(part["body"] for part in rest))
 
 
 def wsgi_call(
-    app: Any,
-    method: str,
-    path: str,
-    headers: Iterable[tuple[str, str]] = (),
-    body: bytes = b"",
-    script: str = "",
+    app: Any, method: str, path: str, headers: Iterable[tuple[str, str]] = (), body: bytes = b"", script: str = ""
 ) -> Reply:
     """One request to a WSGI application, with the bytes on the way as a server passes them on."""
     started: list[tuple[str, list[tuple[str, str]]]] = []
@@ -171,8 +178,43 @@ def django_app(patterns: list[Any], mount: str = MOUNT) -> Any:
     return app
 
 
-class Page:
-    """One instance with a page, and how it is called; `events` are what it said."""
+class Served:
+    """One instance with what it serves, its page or its triggers, mounted in a framework, and how that is called.
+
+    `events` are what it said.
+    """
+
+    def __init__(self, crons: FireCron, what: Literal["status", "trigger"], shell: Shell, mount: str, **access: Any):
+        self.crons = crons
+        self.events: list[Event] = []
+        crons.events.subscribe(self.events.append)
+        self._mount = mount
+        self.app: Any = None
+        self.wsgi: Any = None
+        make = getattr(crons, f"{what}_{MAKES[shell]}")
+        if shell == "asgi":
+            self.app = make(**access)
+        elif shell == "flask":
+            flask = Flask("test")
+            flask.register_blueprint(make(**access), url_prefix=mount)
+            self.wsgi = flask.wsgi_app
+        else:
+            self.wsgi = django_app(make(**access), mount)
+
+    def call(
+        self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b"", **scope: Any
+    ) -> Reply:
+        given = (headers or {}).items()
+        if self.wsgi is not None:
+            return wsgi_call(self.wsgi, method, f"{self._mount}{path}", given, body)
+        return asgi_call(self.app, method, f"{self._mount}{path}", given, body, **{"root_path": self._mount, **scope})
+
+    def said(self, slug: str) -> list[Event]:
+        return [event for event in self.events if event.slug == slug]
+
+
+class Page(Served):
+    """One instance with a page."""
 
     def __init__(
         self,
@@ -182,28 +224,13 @@ class Page:
         timing: Timing | None = None,
         **access: Any,
     ) -> None:
-        self.crons = FireCron(*jobs, enabled=False, settings=load(**(settings or {})), timing=timing, chance=Chance())
-        self.events: list[Event] = []
-        self.crons.events.subscribe(self.events.append)
-        given = access or OPEN
-        self.app: Any = None
-        self.wsgi: Any = None
-        if shell == "asgi":
-            self.app = self.crons.status_app(**given)
-        elif shell == "flask":
-            flask = Flask("test")
-            flask.register_blueprint(self.crons.status_blueprint(**given), url_prefix=MOUNT)
-            self.wsgi = flask.wsgi_app
-        else:
-            self.wsgi = django_app(self.crons.status_urls(**given))
+        crons = FireCron(*jobs, enabled=False, settings=load(**(settings or {})), timing=timing, chance=Chance())
+        super().__init__(crons, "status", shell, MOUNT, **(access or OPEN))
 
     def call(
         self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b"", **scope: Any
     ) -> Reply:
-        given = {"Host": "page.example", **(headers or {})}
-        if self.wsgi is not None:
-            return wsgi_call(self.wsgi, method, f"{MOUNT}{path}", given.items(), body)
-        return asgi_call(self.app, method, f"{MOUNT}{path}", given.items(), body, **{"root_path": MOUNT, **scope})
+        return super().call(method, path, {"Host": "page.example", **(headers or {})}, body, **scope)
 
     def get(self, path: str, headers: Mapping[str, str] | None = None, **scope: Any) -> Reply:
         return self.call("GET", path, headers, **scope)
@@ -212,9 +239,6 @@ class Page:
         """A POST as the page's own script sends it."""
         return self.call("POST", path, {**OWN, **(headers or {})}, json.dumps(body or {}).encode(), **scope)
 
-    def said(self, slug: str) -> list[Event]:
-        return [event for event in self.events if event.slug == slug]
-
 
 def until(is_so: Callable[[], bool], what: str) -> None:
     """Return once it is so: some things happen beside the reply."""
@@ -222,6 +246,10 @@ def until(is_so: Callable[[], bool], what: str) -> None:
     while not is_so():
         assert time.monotonic() < ends, f"it never came to this: {what}"
         time.sleep(0.005)
+
+
+def now() -> int:
+    return int(time.time() * 1000)
 
 
 def declare(rtdb: Rtdb, name: str, line: str = "0 9 * * *", **fields: Any) -> None:
@@ -253,8 +281,13 @@ def declare(rtdb: Rtdb, name: str, line: str = "0 9 * * *", **fields: Any) -> No
 
 def attend(rtdb: Rtdb, *names: str, service: str = "shop") -> None:
     """Let a live group of instances have these jobs."""
-    now = int(time.time() * 1000)
-    rtdb.set(
-        "/cron-groups/group-1",
-        {"seenAt": now, "firstSeenAt": now - 60_000, "service": service, "jobs": " ".join(names)},
-    )
+    at = now()
+    group = {"seenAt": at, "firstSeenAt": at - 60_000, "service": service, "jobs": " ".join(names)}
+    rtdb.set("/cron-groups/group-1", group)
+
+
+def declare_live(rtdb: Rtdb, *names: str) -> None:
+    """Put jobs into the catalogue that a live group of instances has since just now."""
+    for name in names:
+        declare(rtdb, name, since=now())
+    attend(rtdb, *names)

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 import jsonschema
 import pytest
 from tests.cli import schemas
-from tests.page.paging import SHELLS, Page, Shell, declare, until
+from tests.page.paging import ACTING, WHO, Page, Shell, attend, declare, declare_live, now, until
 from tests.triggers.triggering import aside
 
-from firecron import Access, Run, distributed_cron
+from firecron import Run, distributed_cron
 from firecron.base.instants import to_datetime, to_text
 from firecron.lock.lease import Lease
 from rtdb_emulator.pytest_plugin import Rtdb
 
-WHO = "ops@example.com"
-ACTING: dict[str, Any] = {"access": lambda visitor: Access(WHO, can_act=True)}
 SLOT = "2026-11-18T09:00:00Z"
 DIGEST = "/api/jobs/digest"
-
-
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> Shell:
-    """Each framework, which must not differ."""
-    found: Shell = request.param
-    return found
 
 
 def acts(page: Page) -> list[tuple[str, str, str, str | None]]:
@@ -56,16 +46,8 @@ def test_a_run_is_answered_when_it_has_ended(rtdb: Rtdb, shell: Shell) -> None:
     page = Page(jobs(runs), shell=shell, **ACTING)
     reply = page.post(f"{DIGEST}/run", {"why": "to see"})
     [run] = runs
-    assert (reply.status, reply.body) == (
-        200,
-        {
-            "job": "digest",
-            "slot": None,
-            "run": run.idempotency_key,
-            "result": "succeeded",
-            "message": '"digest" succeeded',
-        },
-    )
+    said = {"job": "digest", "slot": None, "result": "succeeded", "message": '"digest" succeeded'}
+    assert (reply.status, reply.body) == (200, {**said, "run": run.idempotency_key})
     assert run.trigger == "manual"
     until(lambda: bool(acts(Page())), "the act")
     assert acts(Page()) == [("run", "digest", WHO, "to see")]
@@ -114,26 +96,61 @@ def test_a_tick_is_resumed(rtdb: Rtdb) -> None:
     reply = page.post(f"{DIGEST}/run", {"resume": SLOT})
     assert (reply.status, reply.body["slot"], reply.body["result"]) == (200, SLOT, "failed")
     assert [(run.attempt, run.slot) for run in runs] == [(1, to_datetime(SLOT)), (2, to_datetime(SLOT))]
-    assert page.post(f"{DIGEST}/run", {"resume": "2026-11-18T10:00:00Z"}).status in (400, 409)
+    later = page.post(f"{DIGEST}/run", {"resume": "2026-11-18T10:00:00Z"})
+    assert later.said == (409, "slot_done")
+    assert later.body["message"].startswith('"digest" is not resumed: the history has no run of 2026-11-18T10:00:00Z')
+
+
+def test_a_tick_that_was_missed_is_claimed(rtdb: Rtdb, shell: Shell) -> None:
+    """`slot` runs it as its own; who comes second is told so in the page's words, and nothing runs."""
+    runs: list[Run] = []
+    page = Page(jobs(runs), shell=shell, **ACTING)
+    reply = page.post(f"{DIGEST}/run", {"slot": SLOT})
+    assert (reply.status, reply.body["slot"], reply.body["result"]) == (200, SLOT, "succeeded")
+    assert rtdb.get("/cron-locks/digest/slot") == SLOT
+    late = page.post(f"{DIGEST}/run", {"slot": SLOT})
+    assert late.said == (409, "slot_done")
+    said = "digest was not run: somebody was faster: that tick, or a later one, is claimed already"
+    assert late.body["message"] == said
+    assert late.body["remedy"]["command"] == "firecron runs digest"
+    assert [run.slot for run in runs] == [to_datetime(SLOT)]
+
+
+@pytest.mark.parametrize("body", [{"slot": "2026-11-18T09:30:00Z"}, {"slot": "now"}, {"slot": SLOT, "resume": SLOT}])
+def test_what_is_no_tick_is_not_claimed(rtdb: Rtdb, body: dict[str, str]) -> None:
+    """A slot that the schedule doesn't have is refused, and a run is of one tick."""
+    runs: list[Run] = []
+    assert Page(jobs(runs), **ACTING).post(f"{DIGEST}/run", body).said == (400, "bad_request")
+    assert (runs, rtdb.get("/cron-locks")) == ([], None)
+
+
+HOLDING = {"expiresAt": 9_000_000_000_000, "holder": "other", "fence": 1, "unfinished": SLOT, "slot": SLOT}
 
 
 @pytest.mark.parametrize(
-    ("node", "reason"),
+    ("node", "reason", "why", "act"),
     [
-        ({"paused": True}, "paused"),
-        ({"acquiredAt": 1, "expiresAt": 9_000_000_000_000, "holder": "other", "fence": 1}, "held"),
-        ("text", "malformed"),
+        ({"paused": True}, "paused", "it is paused", "resume"),
+        (
+            {"acquiredAt": 1, **HOLDING, "instanceId": "api"},
+            "held",
+            f"the run of {SLOT} on api has not ended",
+            "unlock",
+        ),
+        ("text", "malformed", "nobody can claim its node", "mend"),
     ],
 )
-def test_a_refused_run_says_why(rtdb: Rtdb, node: object, reason: str) -> None:
-    """A job that is paused, held or malformed is not run, and the reply is 409 with the reason. What was not done is no
-    act.
+def test_a_refused_run_says_why(rtdb: Rtdb, node: object, reason: str, why: str, act: str) -> None:
+    """A job that is paused, held or malformed is not run, and the reply is 409 with the reason in the page's words, and
+    with what to do. What was not done is no act.
     """
     runs: list[Run] = []
     rtdb.set("/cron-locks/digest", node)
     page = Page(jobs(runs), **ACTING)
     reply = page.post(f"{DIGEST}/run")
     assert (reply.status, reply.body["result"], runs) == (409, reason, [])
+    assert reply.body["message"] == f"digest was not run: {why}"
+    assert reply.body["remedy"]["act"] == act
     assert page.post(f"{DIGEST}/run", {"resume": "2026-11-18T09:00:00Z-manual-x"}).status == 400
     for thread in threading.enumerate():
         if thread.name == "firecron-act":
@@ -183,7 +200,7 @@ def test_a_pause_says_who_and_until_when(rtdb: Rtdb, shell: Shell) -> None:
     """The node has the pause with its reason and its end; a resume takes it away; both are in the audit log."""
     declare(rtdb, "digest")
     page = Page(shell=shell, **ACTING)
-    later = to_text(int(time.time() * 1000) + 3_600_000)
+    later = to_text(now() + 3_600_000)
     reply = page.post(f"{DIGEST}/pause", {"why": "the feed is down", "until": later})
     assert (reply.status, later in reply.body["message"]) == (200, True)
     node: Any = rtdb.get("/cron-locks/digest")
@@ -200,20 +217,14 @@ def test_a_pause_says_who_and_until_when(rtdb: Rtdb, shell: Shell) -> None:
 def test_a_pause_that_is_over_can_be_removed(rtdb: Rtdb) -> None:
     """Older versions and rules stay paused by what a pause has left behind, until it is resumed."""
     declare(rtdb, "digest")
-    rtdb.set("/cron-locks/digest", {"paused": True, "pausedUntil": int(time.time() * 1000) - 1000})
+    rtdb.set("/cron-locks/digest", {"paused": True, "pausedUntil": now() - 1000})
     assert Page(**ACTING).post(f"{DIGEST}/resume").body == {"message": "digest is resumed"}
     assert rtdb.get("/cron-locks/digest/paused") is None
 
 
 @pytest.mark.parametrize(
     "body",
-    [
-        {"until": "2020-01-01T00:00:00Z"},
-        {"until": "tomorrow"},
-        {"until": 5},
-        {"why": ["a"]},
-        {"why": "x" * 501},
-    ],
+    [{"until": "2020-01-01T00:00:00Z"}, {"until": "tomorrow"}, {"until": 5}, {"why": ["a"]}, {"why": "x" * 501}],
     ids=lambda body: str(body)[:30],
 )
 def test_a_pause_that_means_nothing_changes_nothing(rtdb: Rtdb, body: dict[str, object]) -> None:
@@ -266,7 +277,7 @@ def test_a_cancel_asks_the_run_that_was_seen(rtdb: Rtdb, shell: Shell) -> None:
 
 def test_a_leader_steps_down(rtdb: Rtdb) -> None:
     """The cancel of a leader's term is in the audit log as what it is."""
-    at = int(time.time() * 1000)
+    at = now()
     term = {"kind": "leader", "acquiredAt": at, "expiresAt": at + 30_000, "fence": at, "holder": "somebody"}
     rtdb.set("/cron-locks/queue", term)
     page = Page(**ACTING)
@@ -281,10 +292,99 @@ def test_what_is_free_is_not_cancelled(rtdb: Rtdb) -> None:
     assert Page(**ACTING).post(f"{DIGEST}/cancel").said == (409, "not_cancelled")
 
 
+# --- forget
+
+
+def test_a_job_that_was_taken_out_is_forgotten(rtdb: Rtdb, shell: Shell) -> None:
+    """Its entry is removed, and it is gone from the page at once; its lock and its history stay."""
+    declare(rtdb, "digest")
+    attend(rtdb, "other")
+    rtdb.set("/cron-locks/digest", {"acquiredAt": 1, "expiresAt": 1, "releasedAt": 1, "slot": SLOT, "holder": "h"})
+    rtdb.set(f"/cron-runs/digest/{SLOT}", {"outcome": "succeeded", "slot": SLOT})
+    page = Page(shell=shell, **ACTING)
+    [row] = page.get("/api/jobs").body["jobs"]
+    assert (row["verdict"], row["acts"], row["remedy"]["act"]) == ("retired", ["forget"], "forget")
+    reply = page.post(f"{DIGEST}/forget", {"why": "replaced by mails"})
+    assert (reply.status, reply.body["message"]) == (200, "digest is forgotten; its lock and its history stay")
+    assert page.get("/api/jobs").body["jobs"] == []
+    assert rtdb.get("/cron-jobs") is None
+    assert rtdb.get("/cron-locks/digest/slot") == rtdb.get(f"/cron-runs/digest/{SLOT}/slot") == SLOT
+    assert acts(page) == [("forget", "digest", WHO, "replaced by mails")]
+
+
+def test_a_job_that_lives_is_not_forgotten(rtdb: Rtdb) -> None:
+    """Its program would declare it again; the reply names the program."""
+    declare_live(rtdb, "digest")
+    reply = Page(**ACTING).post(f"{DIGEST}/forget")
+    assert reply.said == (409, "live")
+    assert reply.body["message"].startswith("digest was not forgotten: live instances of shop have it")
+    assert rtdb.get("/cron-jobs/digest/line") == "0 9 * * *"
+
+
+def test_a_job_that_comes_back_is_not_forgotten(rtdb: Rtdb) -> None:
+    """An entry that is written between the look and the deletion stays."""
+    declare(rtdb, "digest")
+    page = Page(**ACTING)
+    with (
+        rtdb.faults.hold(path="/cron-jobs/digest", method="DELETE") as deletion,
+        aside(lambda: page.post(f"{DIGEST}/forget")) as replies,
+    ):
+        deletion.wait(20)
+        rtdb.set("/cron-jobs/digest/grace", 5)
+        deletion.release()
+    assert replies[0].said == (409, "changed")
+    assert rtdb.get("/cron-jobs/digest/grace") == 5
+
+
+# --- what is offered
+
+BEFORE = 1_700_000_000_000
+OLD = "2023-11-14T09:00:00Z"
+FREE = {"acquiredAt": BEFORE, "expiresAt": BEFORE, "releasedAt": BEFORE, "holder": "h", "fence": BEFORE, "slot": OLD}
+HELD = {"acquiredAt": now(), "expiresAt": now() + 3_600_000, "holder": "h", "fence": now(), "slot": SLOT}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "node"),
+    [
+        ("ok", FREE),
+        ("late", FREE),
+        ("failing", {**FREE, "outcome": "failed", "failures": 1}),
+        ("paused", {**FREE, "paused": True}),
+        ("paused", {**HELD, "paused": True}),
+        ("running", HELD),
+        ("running", {**HELD, "renews": False}),
+        ("running", {**HELD, "cancel": HELD["fence"]}),
+        ("unattended", FREE),
+    ],
+)
+def test_what_is_offered_is_not_refused(rtdb: Rtdb, verdict: str, node: dict[str, Any]) -> None:
+    """Each act that a row offers is done, by a page that has the code of the job."""
+    page = Page(jobs([]), **ACTING)
+
+    def seen() -> Any:
+        """The row of the job in that state."""
+        rtdb.set("/", {"cron-runs": {"digest": {OLD: {"outcome": "failed", "slot": OLD, "attempt": 1}}}})
+        declare(rtdb, "digest", since=BEFORE if verdict == "late" else now())
+        attend(rtdb, *([] if verdict == "unattended" else ["digest"]), service="other")
+        rtdb.set("/cron-locks/digest", node)
+        page.crons.board.done(of_many=True)
+        return page.get("/api/jobs").body["jobs"][0]
+
+    for act in seen()["acts"]:
+        row = seen()
+        assert row["verdict"] == verdict
+        path = {"pause_until": "pause"}.get(act, act.partition("_")[0])
+        field = {"run_missed": "slot", "run_again": "resume"}.get(act)
+        reply = page.post(f"{DIGEST}/{path}", {} if field is None else {field: row["remedy"]["tick"]})
+        assert (act, reply.status) == (act, 200), reply.body
+        assert "nothing was changed" not in reply.body["message"]
+
+
 # --- what is there, and what is not
 
 
-@pytest.mark.parametrize("act", ["run", "pause", "resume", "unlock", "cancel"])
+@pytest.mark.parametrize("act", ["run", "pause", "resume", "unlock", "cancel", "forget"])
 def test_a_name_that_nobody_knows_is_404(rtdb: Rtdb, act: str) -> None:
     """A misspelt name runs and pauses nothing: neither the catalogue nor the locks have it."""
     assert Page(**ACTING).post(f"/api/jobs/digst/{act}").said == (404, "unknown_job")
@@ -297,7 +397,7 @@ def test_a_malformed_node_is_left_alone(rtdb: Rtdb, act: str) -> None:
     rtdb.set("/cron-locks/digest", "text")
     reply = Page(**ACTING).post(f"{DIGEST}/{act}")
     assert reply.said == (409, "malformed")
-    assert "console" in reply.body["message"]
+    assert "cron-locks/digest in the Firebase console" in reply.body["remedy"]["words"]
     assert rtdb.get("/cron-locks/digest") == "text"
 
 
@@ -312,7 +412,7 @@ def test_without_the_database_nothing_is_done(rtdb: Rtdb, act: str) -> None:
 
 def test_an_act_is_seen_at_once(rtdb: Rtdb) -> None:
     """What a visitor has done is in the very next reply, although looks are shared."""
-    declare(rtdb, "digest", since=int(time.time() * 1000))
+    declare(rtdb, "digest", since=now())
     page = Page(**ACTING)
     assert page.get("/api/jobs").body["jobs"][0]["verdict"] == "unattended"
     page.post(f"{DIGEST}/pause")

@@ -1,4 +1,4 @@
-"""The page as an ASGI application: served alone, its threads, and what is no request."""
+"""The page as an ASGI application: served alone, and its threads."""
 
 from __future__ import annotations
 
@@ -52,29 +52,6 @@ def test_a_start_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def digest() -> None: ...
 
     assert lives(FireCron(digest, enabled=True).status_app(open_to_all="read")) == ["lifespan.startup.failed"]
-
-
-def test_a_socket_is_closed(rtdb: Rtdb) -> None:
-    """The page has no WebSocket, and says so in order."""
-    sent: list[dict[str, Any]] = []
-
-    async def main() -> None:
-        async def receive() -> dict[str, Any]:
-            return {"type": "websocket.connect"}
-
-        async def send(message: dict[str, Any]) -> None:
-            sent.append(message)
-
-        await Page().app({"type": "websocket", "path": "/"}, receive, send)
-
-    asyncio.run(main())
-    assert [message["type"] for message in sent] == ["websocket.close"]
-
-
-def test_other_protocols_are_refused(rtdb: Rtdb) -> None:
-    """What is neither is an error of the server's."""
-    with pytest.raises(ValueError, match="serves http"):
-        asyncio.run(Page().app({"type": "carrier-pigeon"}, None, None))
 
 
 def test_a_path_that_already_lacks_its_mount_is_right(rtdb: Rtdb) -> None:

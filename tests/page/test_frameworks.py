@@ -6,7 +6,6 @@ Litestar, Quart and aiohttp are not installed for the tests: what they make of a
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,7 @@ from fastapi import FastAPI
 from flask import Flask
 from starlette.applications import Starlette
 from starlette.routing import Mount
-from tests.page.paging import MOUNT, OPEN, Reply, asgi_call, attend, declare, django_app, wsgi_call
+from tests.page.paging import MOUNT, OPEN, Reply, asgi_call, declare_live, django_app, wsgi_call
 from tests.simulation.chance import Chance
 
 from firecron import FireCron
@@ -113,8 +112,7 @@ ALL: list[Making] = [*ASGI, _flask, _django]
 
 @pytest.fixture
 def crons(rtdb: Rtdb) -> FireCron:
-    declare(rtdb, "digest", since=int(time.time() * 1000))
-    attend(rtdb, "digest")
+    declare_live(rtdb, "digest")
     return FireCron(enabled=False, settings=load(), chance=Chance())
 
 

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
-from tests.page.paging import attend, declare, until
+from tests.page.paging import attend, declare, declare_live, now, until
 
 from firecron import LockService
 from firecron.base.instants import to_text
 from firecron.lock.waiting import SILENT, Follow, Update, on_thread
 from firecron.ops.board import Board
 from firecron.page.live import MOST_VIEWERS, Live, Viewer
+from firecron.page.reads import Code
 from firecron.settings import load
 from firecron.testing.clocks import FakeTiming
 from rtdb_emulator.pytest_plugin import Rtdb
 
 MINUTE = 60_000
-
-
-def now() -> int:
-    return int(time.time() * 1000)
 
 
 class Told:
@@ -64,7 +60,7 @@ class Watching:
             self.locks.database.streams = self.streams  # type: ignore[assignment]  # it has what a follower needs
         self.board = Board(self.locks.database)
         begin = on_thread if has_thread else lambda run: None
-        self.live = Live(self.board, self.clock, begin=begin)
+        self.live = Live(self.board, Code(), self.clock, begin=begin)
         if not has_thread:
             self.board.follow(lambda: None)
 
@@ -77,6 +73,14 @@ class Watching:
     def look(self, seconds: float = 5) -> None:
         self.clock.advance(seconds)
         self.live.refresh()
+
+
+def watched(rtdb: Rtdb, *, is_told: bool = True) -> tuple[Watching, list[Any]]:
+    """A page that has looked once, and what its one viewer is told."""
+    page = Watching(rtdb, is_told=is_told)
+    _, told = page.join()
+    page.look()
+    return page, told
 
 
 def parsed(message: bytes | None) -> tuple[str, Any] | None:
@@ -100,14 +104,10 @@ def test_the_first_message_has_everything_and_the_others_what_changed(rtdb: Rtdb
     """A viewer begins with all jobs, leaders and locks; then only rows come that have changed, and those that are
     gone.
     """
-    for name in ("digest", "import", "report"):
-        declare(rtdb, name, since=now())
-    attend(rtdb, "digest", "import", "report")
-    page = Watching(rtdb)
-    _, told = page.join()
-    page.look()
+    declare_live(rtdb, "digest", "import", "report")
+    page, told = watched(rtdb)
     [(event, first)] = told
-    assert (event, set(first)) == ("jobs", {"now", "jobs", "gone", "leaders", "locks"})
+    assert (event, set(first)) == ("jobs", {"now", "jobs", "gone", "leaders", "locks", "holds"})
     assert [row["job"] for row in first["jobs"]] == ["digest", "import", "report"]
     page.look()
     assert len(told) == 1
@@ -126,13 +126,10 @@ def test_the_first_message_has_everything_and_the_others_what_changed(rtdb: Rtdb
 
 def test_a_renewal_is_no_news(rtdb: Rtdb) -> None:
     """A lock that is renewed ends later, and that alone is not passed on; its release is."""
-    declare(rtdb, "digest", since=now())
-    attend(rtdb, "digest")
+    declare_live(rtdb, "digest")
     held(rtdb)
     held(rtdb, "queue", kind="leader", slot=None, unfinished=None)
-    page = Watching(rtdb)
-    _, told = page.join()
-    page.look()
+    page, told = watched(rtdb)
     for seconds in (10, 20, 30):
         for name in ("digest", "queue"):
             rtdb.set(f"/cron-locks/{name}/expiresAt", now() + MINUTE + seconds * 1000)
@@ -158,26 +155,28 @@ def test_a_job_that_becomes_late_is_told_although_nothing_changes(rtdb: Rtdb) ->
 
 
 def test_an_entry_that_comes_after_the_release_is_told(rtdb: Rtdb) -> None:
-    """A run's entry is written after its lock is released: it is looked for a few times, and told when it is there."""
-    declare(rtdb, "digest", since=now())
-    attend(rtdb, "digest")
+    """A run's entry is written after its lock is released. Of a job that is shown it is looked for a few times, and is
+    told when it is there; until then the lock tells how the run has ended.
+    """
+    declare_live(rtdb, "digest")
     held(rtdb)
     before_it = {"outcome": "succeeded", "slot": "2026-01-01T09:00:00Z", "fence": 1, "durationMs": 9}
     rtdb.set("/cron-runs/digest/2026-01-01T09:00:00Z", before_it)
-    page = Watching(rtdb)
-    _, told = page.join()
-    page.look()
+    page, told = watched(rtdb)
+    assert told[-1][1]["jobs"][0]["last"]["outcome"] == "succeeded"
+    page.board.show(["digest"])
     lock: Any = rtdb.get("/cron-locks/digest")
     rtdb.set("/cron-locks/digest", {**lock, "releasedAt": now(), "outcome": "failed"})
     page.streams.tell()
     page.look(0.2)
-    assert told[-1][1]["jobs"][0]["last"]["outcome"] == "succeeded"
+    last = told[-1][1]["jobs"][0]["last"]
+    assert (last["outcome"], last.get("key"), last["fence"]) == ("failed", None, lock["fence"])
     assert page.board.again_at <= page.clock.mono() + 300
     entry = {"outcome": "failed", "slot": lock["slot"], "fence": lock["fence"], "durationMs": 9}
     rtdb.set(f"/cron-runs/digest/{lock['slot']}", entry)
     page.look(0.4)
     [*_, (_, newest)] = told
-    assert newest["jobs"][0]["last"]["outcome"] == "failed"
+    assert newest["jobs"][0]["last"]["key"] == lock["slot"]
     before = rtdb.count(path="/cron-runs/*")
     for _ in range(20):
         page.look(5)
@@ -216,11 +215,8 @@ def test_nobody_is_missed_because_of_an_old_look(rtdb: Rtdb) -> None:
 
 def test_the_jobs_of_a_deployment_are_seen_within_a_minute(rtdb: Rtdb) -> None:
     """The catalogue is read every five minutes; instances with other jobs show that it is old."""
-    declare(rtdb, "digest", since=now())
-    attend(rtdb, "digest")
-    page = Watching(rtdb)
-    _, told = page.join()
-    page.look()
+    declare_live(rtdb, "digest")
+    page, told = watched(rtdb)
     declare(rtdb, "report", since=now())
     page.look(50)
     assert len(told) == 1
@@ -235,11 +231,8 @@ def test_the_jobs_of_a_deployment_are_seen_within_a_minute(rtdb: Rtdb) -> None:
 
 def test_a_database_that_is_away_is_told_once_and_then_everything_again(rtdb: Rtdb) -> None:
     """All are told that it is away, and who comes meanwhile too; when it is back, all get everything."""
-    declare(rtdb, "digest", since=now())
-    attend(rtdb, "digest")
-    page = Watching(rtdb, is_told=False)
-    _, told = page.join()
-    page.look()
+    declare_live(rtdb, "digest")
+    page, told = watched(rtdb, is_told=False)
     with rtdb.faults.answer(503, times=None):
         page.look()
         page.look()
@@ -257,8 +250,7 @@ def test_a_database_that_is_away_is_told_once_and_then_everything_again(rtdb: Rt
 @pytest.mark.parametrize("path", ["/cron-groups", "/cron-jobs"])
 def test_a_database_that_was_away_at_first_is_soon_asked_again(rtdb: Rtdb, path: str) -> None:
     """What is read every minute, or every five, is read again as soon as the rest if it could not be read."""
-    declare(rtdb, "digest", since=now())
-    attend(rtdb, "digest")
+    declare_live(rtdb, "digest")
     page = Watching(rtdb)
     _, told = page.join()
     with rtdb.faults.answer(503, path=path, times=None):
@@ -270,9 +262,7 @@ def test_a_database_that_was_away_at_first_is_soon_asked_again(rtdb: Rtdb, path:
 def test_a_stream_that_may_be_dead_is_not_believed(rtdb: Rtdb) -> None:
     """A connection that is gone without a word leaves the stream silent: then the locks are read."""
     declare(rtdb, "digest", since=now())
-    page = Watching(rtdb)
-    _, told = page.join()
-    page.look()
+    page, told = watched(rtdb)
     rtdb.set("/cron-locks/digest", {"paused": True})
     page.look()
     assert len(told) == 1
@@ -289,9 +279,7 @@ def test_requests_do_not_grow_with_viewers(rtdb: Rtdb) -> None:
     """Fifty who watch cost what one costs: nothing while the stream tells of no change, but the groups each minute and
     the catalogue every five: at most one request in 30 seconds.
     """
-    for number in range(20):
-        declare(rtdb, f"job-{number}", since=now())
-    attend(rtdb, *(f"job-{number}" for number in range(20)))
+    declare_live(rtdb, *(f"job-{number}" for number in range(20)))
     page = Watching(rtdb)
     viewers = [page.join() for _ in range(MOST_VIEWERS)]
     page.look()
@@ -370,8 +358,7 @@ def test_a_change_is_told_at_once_and_the_stream_stays_for_half_a_minute(rtdb: R
     """The stream opens with the first viewer, a change is told without waiting for the next look, and the stream ends
     30 seconds after the last viewer.
     """
-    declare(rtdb, "digest", since=now())
-    attend(rtdb, "digest")
+    declare_live(rtdb, "digest")
     page = Watching(rtdb, has_thread=True)
     viewer, told = page.join()
     until(lambda: len(told) == 1, "the first message")

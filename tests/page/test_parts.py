@@ -6,20 +6,35 @@ import re
 import threading
 from dataclasses import replace
 from importlib.resources import files
+from pathlib import Path
 from typing import get_args
 from urllib.parse import unquote
 
 import pytest
 from tests.triggers.triggering import aside
 
+from firecron.base.instants import to_text
 from firecron.errors import StoreError, Unavailable
 from firecron.ops.board import Shared
 from firecron.ops.health import ALARMS, VerdictWord
-from firecron.page.reads import log_link, project_of
+from firecron.ops.remedies import TABLE, State
+from firecron.ops.remedy import ActWord
+from firecron.page.reads import instance_link, log_link, project_of
 from firecron.runs.entry import Entry
 from firecron.testing.clocks import FakeTiming
 
 AT = 1_795_000_000_000
+GUIDE = Path(__file__).parents[2] / "docs" / "the-page.md"
+# How the guide's rows begin.
+STATES: dict[str, State] = {
+    "stuck, held": "stuck",
+    "stuck, because its lock": "blocked",
+    "stuck, because nobody": "unreadable",
+    "not known": "unknown",
+    "a leader": "leader",
+    "any other lock": "lock",
+    **{word: word for word in ("running", "paused", "late", "failing", "unattended", "retired", "disabled", "ok")},
+}
 RUN = Entry("2026-11-18T09:00:00Z", "succeeded", slot="2026-11-18T09:00:00Z", started_at=AT, ended_at=AT + 5_000)
 
 
@@ -28,9 +43,10 @@ RUN = Entry("2026-11-18T09:00:00Z", "succeeded", slot="2026-11-18T09:00:00Z", st
 
 def test_the_script_knows_the_words_of_the_verdict() -> None:
     """The page has a mark for each word that a job of the catalogue can have, and those that need a hand are alarms."""
-    script = files("firecron.page").joinpath("static", "page.js").read_text("utf-8")
-    (needs,) = re.findall(r"^const needsHand = .*\[(.*)\]", script, re.MULTILINE)
-    (marks,) = re.findall(r"^const MARKS = \{\n(.*?)^\};", script, re.MULTILINE | re.DOTALL)
+    static = files("firecron.page") / "static"
+    words, shapes = (static.joinpath(name).read_text("utf-8") for name in ("words.js", "strip.js"))
+    (needs,) = re.findall(r"^export const needsHand = .*\[(.*)\]", words, re.MULTILINE)
+    (marks,) = re.findall(r"^export const MARKS = \{\n(.*?)^\};", shapes, re.MULTILINE | re.DOTALL)
     # A job that nobody has declared has no row.
     assert {*re.findall(r'"(\w+)"', needs)} == ALARMS - {"undeclared"}
     assert {*re.findall(r"^  (\w+): ", marks, re.MULTILINE)} == {*get_args(VerdictWord)} - {"undeclared"}
@@ -173,6 +189,16 @@ def test_what_has_no_log_on_cloud_run_has_no_link(entry: Entry, service: str | N
     assert log_link("digest", entry, service, "my-project") is None
 
 
+def test_an_instance_has_a_link_to_its_last_hour() -> None:
+    """On Cloud Run, by the id that its log lines have."""
+    link = instance_link("00bf4bd1c2aa", "shop", "my-project", AT)
+    assert link is not None
+    query, start, end = unquote(link).removeprefix("https://console.cloud.google.com/logs/query;").split(";")
+    assert query == 'query=labels.instanceId:"00bf4bd1c2aa"'
+    assert (start, end) == (f"startTime={to_text(AT - 3_600_000)}", f"endTime={to_text(AT)}?project=my-project")
+    assert instance_link("00bf4bd1c2aa", "local", "my-project", AT) is None
+
+
 def test_a_run_at_the_end_of_time_has_a_link() -> None:
     """An instant that somebody has written by hand may be the last that there is, or later."""
     link = log_link("digest", replace(RUN, started_at=0, ended_at=10**18), "shop", None)
@@ -187,3 +213,26 @@ def test_the_project_is_the_environments() -> None:
     link = log_link("digest", RUN, "shop", None)
     assert link is not None
     assert "project" not in link
+
+
+# --- what is offered
+
+
+def test_the_guide_lists_what_is_offered_in_each_state() -> None:
+    """Its table has the acts of each state in their order, by the labels of their buttons."""
+    script = files("firecron.page").joinpath("static", "words.js").read_text("utf-8")
+    (labels,) = re.findall(r"^const ACT_WORDS = \{\n(.*?)^\};", script, re.MULTILINE | re.DOTALL)
+    words = {act: label.rstrip("…") for act, label in re.findall(r'^  (\w+): "(.*)"', labels, re.MULTILINE)}
+    assert {*words} == {*get_args(ActWord)}
+    text = GUIDE.read_text("utf-8").partition("\n## What is offered\n")[2].partition("\n\nOf these")[0]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")
+    ]
+    offered = {state: [label for cell in cells for label in cell.split(", ") if label] for state, *cells in rows[1:]}
+    said = {
+        next(state for word, state in STATES.items() if name.startswith(word)): acts for name, acts in offered.items()
+    }
+    assert said == {state: [words[act] for act in acts] for state, acts in TABLE.items()}
+    assert {*re.findall(r'"(\w+)"', re.findall(r"^export const DESTROYING = (.*)", script, re.MULTILINE)[0])} <= {
+        *words
+    }

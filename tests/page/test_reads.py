@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import time
 from typing import Any, cast
 
 import jsonschema
 import pytest
 from tests.cli import schemas
-from tests.page.paging import SHELLS, Page, Shell, attend, declare
+from tests.page.paging import Page, Shell, attend, declare, declare_live, now
 
 from firecron.base.instants import to_text
 from firecron.cron.schedule import Schedule
@@ -22,10 +21,6 @@ MINUTE = 60_000
 MARKUP = "<img src=x onerror=alert(1)> & \"quotes\" 'too' </script>"
 CONTROL = "a\x00b\x1b[31mc\u0007d\r\ne"
 RIGHT_TO_LEFT = "\u202eevil\u202c \u200f\u0627\u0644"
-
-
-def now() -> int:
-    return int(time.time() * 1000)
 
 
 def run_node(slot: str, started: int, outcome: str = "succeeded", **fields: Any) -> dict[str, Any]:
@@ -59,10 +54,9 @@ def lock_node(slot: str, acquired: int, **fields: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_all_jobs_are_shown(rtdb: Rtdb, shell: Shell) -> None:
     """Each job of the catalogue is a row as `firecron status --json` has it, without the nulls of its lock and its last
-    run; locks without a job are apart, and those of leaders apart from them.
+    run, and with the acts that are offered; locks without a job are apart, and those of leaders apart from them.
     """
     at = now()
     slot = to_text(at // MINUTE * MINUTE)
@@ -75,15 +69,16 @@ def test_all_jobs_are_shown(rtdb: Rtdb, shell: Shell) -> None:
     reply = Page(shell=shell).get("/api/jobs")
     seen = reply.body
     assert reply.headers["content-type"] == "application/json"
-    assert set(seen) == {"now", "visitor", "readOnly", "database", "jobs", "leaders", "locks"}
+    assert set(seen) == {"now", "visitor", "readOnly", "database", "jobs", "leaders", "locks", "holds"}
     [row] = seen["jobs"]
     assert not [part for part in ("lock", "last") if None in row[part].values()]
+    assert row.pop("acts") == ["pause"]
     whole = {
         **row,
         "lock": {**dict.fromkeys(cast("list[str]", schemas.LOCK["required"])), **row["lock"]},
         "last": {**dict.fromkeys(cast("list[str]", schemas.RUN["required"])), **row["last"]},
     }
-    jsonschema.validate({"now": seen["now"], "jobs": [whole]}, schemas.STATUS)
+    jsonschema.validate({"now": seen["now"], "holds": seen["holds"], "jobs": [whole]}, schemas.STATUS)
     assert (row["job"], row["verdict"], row["words"], row["last"]["outcome"]) == (
         "digest",
         "ok",
@@ -115,6 +110,10 @@ JOB = schemas.exactly(
                     "expectedRuntime": schemas.perhaps({"type": "number"}),
                     "alertAfter": schemas.NUMBER,
                     "role": schemas.perhaps(schemas.TEXT),
+                    "onAbandoned": schemas.TEXT,
+                    "retries": schemas.NUMBER,
+                    **schemas.of({"type": "number"}, "catchUpWindow ttl maxRuntime holdAtLeast"),
+                    "renew": schemas.TRUTH,
                     "where": schemas.TEXT,
                     "ticks": schemas.TRUTH,
                     "service": schemas.TEXT,
@@ -124,7 +123,23 @@ JOB = schemas.exactly(
                 }
             )
         ),
+        "defaults": schemas.each(schemas.TEXT),
         "next": schemas.each(schemas.exactly({"slot": schemas.INSTANT, "note": schemas.perhaps(schemas.TEXT)})),
+        "running": schemas.perhaps(
+            schemas.exactly(
+                {
+                    "key": schemas.perhaps(schemas.TEXT),
+                    "slot": schemas.perhaps(schemas.INSTANT),
+                    "started": schemas.perhaps(schemas.INSTANT),
+                    "attempt": schemas.perhaps(schemas.NUMBER),
+                    "fence": schemas.perhaps(schemas.NUMBER),
+                    "instanceId": schemas.perhaps(schemas.TEXT),
+                    "instance": schemas.perhaps(schemas.TEXT),
+                    "steps": schemas.each(schemas.STEP),
+                    "logs": schemas.perhaps(schemas.TEXT),
+                }
+            )
+        ),
         "runs": schemas.perhaps(
             schemas.each(
                 schemas.exactly(
@@ -133,7 +148,20 @@ JOB = schemas.exactly(
             )
         ),
         "node": {},
-        "runnable": schemas.TRUTH,
+        "instances": schemas.perhaps(
+            schemas.each(
+                schemas.exactly(
+                    {
+                        **dict.fromkeys(("instance", "process"), schemas.TEXT),
+                        **dict.fromkeys(("instanceId", "service", "logs"), schemas.perhaps(schemas.TEXT)),
+                        **dict.fromkeys(("startedAt", "seenAt"), schemas.perhaps(schemas.INSTANT)),
+                        "alive": schemas.TRUTH,
+                        "jobs": schemas.perhaps(schemas.NUMBER),
+                    }
+                )
+            )
+        ),
+        **schemas.of(schemas.TRUTH, "runnable resumable"),
         "why_not_runnable": schemas.perhaps(schemas.TEXT),
         "problems": {"type": "object", "additionalProperties": schemas.TEXT},
     }
@@ -156,6 +184,8 @@ def test_one_job_is_shown_with_everything(rtdb: Rtdb) -> None:
     jsonschema.validate(seen, JOB)
     assert seen["job"]["verdict"] in ("ok", "late")
     assert (seen["options"]["expectedRuntime"], seen["options"]["role"]) == (60, "mailer")
+    assert seen["options"]["ttl"] == 60
+    assert {"grace", "ttl"} <= {*seen["defaults"]} <= {*seen["options"]} - {"expectedRuntime", "role"}
     assert len(seen["next"]) == 10
     [run] = seen["runs"]
     assert [one["name"] for one in run["steps"]] == ["send"]
@@ -163,6 +193,27 @@ def test_one_job_is_shown_with_everything(rtdb: Rtdb) -> None:
     assert "firecron_run" in run["logs"]
     assert seen["node"]["holder"] == "some-token"
     assert (seen["runnable"], "no code" in seen["why_not_runnable"]) == (False, True)
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_run_under_way_is_shown_with_its_steps(rtdb: Rtdb, by_hand: bool) -> None:
+    """That of a tick by its slot; a run by hand, whose key nobody knows before its first step, by its start."""
+    at = now()
+    slot = to_text(at // MINUTE * MINUTE)
+    declare(rtdb, "digest", "* * * * *")
+    key = f"{to_text(at)}-manual-ab12cd" if by_hand else slot
+    fields = {} if by_hand else {"slot": slot, "unfinished": slot}
+    held = {"acquiredAt": at, "expiresAt": at + MINUTE, "fence": at, "instance": "00bf4b12aa01", "attempt": 2, **fields}
+    rtdb.set("/cron-locks/digest", held)
+    step = {"startedAt": at, "attempt": 2, "fence": at, "instance": "00bf4b12aa01"}
+    rtdb.set(f"/cron-steps/digest/{key}/send", step)
+    seen = Page().get("/api/jobs/digest").body
+    jsonschema.validate(seen, JOB)
+    running = seen["running"]
+    assert (running["key"], running["slot"], running["started"]) == (key, None if by_hand else slot, to_text(at))
+    assert (running["attempt"], running["instance"]) == (None if by_hand else 2, "00bf4b12aa01")
+    assert [one["name"] for one in running["steps"]] == ["send"]
+    assert "firecron_run" in running["logs"]
 
 
 def test_a_lock_without_a_job_has_its_view(rtdb: Rtdb) -> None:
@@ -178,11 +229,9 @@ def test_a_lock_without_a_job_has_its_view(rtdb: Rtdb) -> None:
     assert page.get("/api/jobs/nobody").said == (404, "unknown_job")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_what_has_not_changed_is_not_sent_again(rtdb: Rtdb, shell: Shell) -> None:
     """With the ETag of the last reply there is no body until a row changes; the time alone is no change."""
-    declare(rtdb, "digest", since=now())
-    attend(rtdb, "digest")
+    declare_live(rtdb, "digest")
     page = Page(shell=shell)
     first = page.get("/api/jobs")
     for etag in (first.headers["etag"], f'"other", {first.headers["etag"]}'):
@@ -244,35 +293,38 @@ def test_a_strip_has_every_tick_and_why_it_did_not_run(rtdb: Rtdb) -> None:
         (slots[5], None, None),
         (slots[6], "running", None),
     ]
-    assert [tick["why"] for tick in shown[1:6]] == [
-        "boom",
-        "the run before it had not ended",
-        "the run before it had not ended",
-        "no instance claimed it in time",
-        "nothing is recorded of it",
+    assert [(tick["hole"], tick["why"]) for tick in shown[1:6]] == [
+        (None, "boom"),
+        ("skipped", "the run before it had not ended"),
+        ("skipped", "the run before it had not ended"),
+        ("missed", "no instance claimed it in time"),
+        ("unrecorded", "nothing is recorded of it"),
     ]
 
 
-def test_a_tick_in_a_pause_says_so(rtdb: Rtdb) -> None:
-    """From the beginning of a pause to its end, also when it is over; not if somebody has ended it by hand."""
-    ticks = [now() // MINUTE * MINUTE - back * MINUTE for back in range(5, 1, -1)]
+def test_a_tick_in_a_pause_that_is_over_says_so(rtdb: Rtdb) -> None:
+    """Who resumed the job left no pause in the node, and the next claim has written the ticks as missed: the acts show
+    the pause.
+    """
+    ticks = [now() // MINUTE * MINUTE - back * MINUTE for back in range(6, 1, -1)]
+    slots = [to_text(tick) for tick in ticks]
     declare(rtdb, "digest", "* * * * *", since=ticks[0] - 1, grace=30_000)
-    for paused, until, ends in ((True, None, 4), (True, ticks[3], 3), (None, None, 0)):
-        rtdb.set("/cron-locks/digest", {"paused": paused, "pausedAt": ticks[1], "pausedUntil": until})
-        shown = Page().get("/api/jobs/digest/strip").body["ticks"][:4]
-        assert [tick["slot"] for tick in shown] == [to_text(tick) for tick in ticks]
-        assert [tick["why"] == "the job was paused" for tick in shown] == [1 <= number < ends for number in range(4)]
-
-
-def test_a_tick_of_a_disabled_job_says_so(rtdb: Rtdb) -> None:
-    """From the start of the program that declares it disabled."""
-    ticks = [now() // MINUTE * MINUTE - back * MINUTE for back in range(4, 1, -1)]
-    declare(
-        rtdb, "digest", "* * * * *", since=ticks[0] - 1, grace=30_000, disabled=True, declared_at=ticks[1] - MINUTE // 2
-    )
-    shown = Page().get("/api/jobs/digest/strip").body["ticks"][:3]
-    reason = "the job was declared disabled"
-    assert [tick["why"] for tick in shown] == ["nothing is recorded of it", reason, reason]
+    rtdb.set("/cron-locks/digest", lock_node(slots[4], ticks[4] + 100))
+    rtdb.set("/cron-runs/digest", {
+        **{slot: {"outcome": "missed", "slot": slot, "recordedBy": "bookkeeper"} for slot in slots[:4]},
+        slots[4]: run_node(slots[4], ticks[4] + 100),
+    })  # fmt: skip
+    acts = (("a", "pause", ticks[1]), ("b", "resume", ticks[3]))
+    rtdb.set("/cron-acts", {key: {"act": act, "name": "digest", "who": "ops", "at": at} for key, act, at in acts})
+    shown = Page().get("/api/jobs/digest/strip").body["ticks"][:5]
+    assert [(tick["outcome"], tick["hole"]) for tick in shown] == [
+        ("missed", "missed"),
+        ("missed", "paused"),
+        ("missed", "paused"),
+        ("missed", "missed"),
+        ("succeeded", None),
+    ]
+    assert shown[1]["why"] == "the job was paused by ops"
 
 
 def test_several_strips_come_at_once(rtdb: Rtdb) -> None:
@@ -282,7 +334,27 @@ def test_several_strips_come_at_once(rtdb: Rtdb) -> None:
     strips = page.get("/api/strips?names=digest,nobody").body["strips"]
     assert (set(strips), len(strips["digest"]) >= 3, strips["nobody"]) == ({"digest", "nobody"}, True, [])
     assert rtdb.count(path="/cron-runs/nobody") == 0
-    assert page.get("/api/strips").body == {"strips": {}, "problems": {}}
+    assert page.get("/api/strips").body == {"strips": {}, "last": {}, "problems": {}}
+
+
+def test_what_is_shown_is_read(rtdb: Rtdb) -> None:
+    """Of a job whose strip is asked for, and of one whose page is opened: a run's note and duration."""
+    at = now()
+    slot = to_text(at)
+    for name in ("digest", "import", "report"):
+        declare(rtdb, name, since=at)
+        lock = {"slot": slot, "acquiredAt": at, "releasedAt": at, "expiresAt": at, "fence": at, "outcome": "succeeded"}
+        rtdb.set(f"/cron-locks/{name}", lock)
+        rtdb.set(f"/cron-runs/{name}/{slot}", {**run_node(slot, at), "fence": at})
+    attend(rtdb, "digest", "import", "report")
+    page = Page()
+    assert [job["last"].get("key") for job in page.get("/api/jobs").body["jobs"]] == [None] * 3
+    assert rtdb.count(path="/cron-runs/*") == 0
+    last = page.get("/api/strips?names=digest,nobody").body["last"]
+    assert {name: one["key"] for name, one in last.items()} == {"digest": slot}
+    assert page.get("/api/jobs/import").body["job"]["last"]["key"] == slot
+    assert [job["last"].get("key") for job in page.get("/api/jobs").body["jobs"]] == [slot, slot, None]
+    assert rtdb.count(path="/cron-runs/report") == 0
 
 
 def test_a_malformed_history_takes_no_other_strip_away(rtdb: Rtdb) -> None:
@@ -313,6 +385,20 @@ def test_a_job_is_shown_without_what_is_malformed(rtdb: Rtdb) -> None:
     assert seen["problems"]["runs"].startswith("cron-runs/digest holds 5, but must hold one node for each name")
 
 
+@pytest.mark.parametrize(
+    "key", ["2026-11-18T09:00:00Z", "2026-11-18T09:00:00Z-manual-a1b2c3", "2026-11-18T09:00:00Z-term-17"]
+)
+def test_a_traceback_is_read_when_somebody_asks(rtdb: Rtdb, key: str) -> None:
+    """Line by line, in safe texts; null where none is kept, and where the rules are older."""
+    rtdb.set(f"/cron-errors/digest/{key}", "Traceback\n  File \x1b[31m\nValueError: no")
+    page = Page()
+    shown = "Traceback\n  File \N{REPLACEMENT CHARACTER}[31m\nValueError: no"
+    assert page.get(f"/api/jobs/digest/tracebacks/{key}").body == {"traceback": shown}
+    assert page.get(f"/api/jobs/other/tracebacks/{key}").body == {"traceback": None}
+    rtdb.set_rules({"rules": {".read": False, "cron-jobs": {".read": True}}})
+    assert Page(settings={"uid": "nobody"}).get(f"/api/jobs/digest/tracebacks/{key}").body == {"traceback": None}
+
+
 # --- instances, acts, health
 
 
@@ -325,17 +411,42 @@ def test_instances_and_groups_are_shown(rtdb: Rtdb) -> None:
             "clock": {"seenAt": at},
             "00bf4b12aa01-abc": {"seenAt": at, "startedAt": at - MINUTE, "instanceId": "shop-00042", "jobs": 3},
             "11bf4b12aa01-abc": {"seenAt": at - 60 * MINUTE, "startedAt": "yesterday", "instanceId": 5},
+            "22bf4b12aa01-abc": {"seenAt": at, "instanceId": "shop-eu-00007"},
+            "33bf4b12aa01-abc": {"seenAt": at, "instanceId": "shopping-00001"},
         },
     )
     declare(rtdb, "digest")
+    rtdb.set("/cron-groups/group-2", {"service": "shop-eu", "seenAt": at})
     attend(rtdb, "digest", "other")
     rtdb.set("/cron-locks/digest", {"acquiredAt": at, "expiresAt": at + MINUTE, "instance": "00bf4b12aa01"})
     seen = Page().get("/api/instances").body
-    alive, dead = seen["instances"]
+    dead, stranger, alive, other = seen["instances"]
+    assert [one["service"] for one in (dead, stranger, alive, other)] == [None, None, "shop", "shop-eu"]
     assert (alive["instance"], alive["alive"], alive["jobs"], alive["running"]) == ("00bf4b12aa01", True, 3, ["digest"])
     assert (dead["alive"], dead["startedAt"], dead["instanceId"]) == (False, None, None)
-    [group] = seen["groups"]
+    group, _ = seen["groups"]
     assert (group["service"], group["live"], group["jobs"]) == ("shop", True, ["digest", "other"])
+
+
+def test_of_a_late_job_the_instances_are_shown_that_would_run_it(rtdb: Rtdb) -> None:
+    """Those that live, of the services that have it, with their log lines of the last hour. Of another job, none."""
+    at = now()
+    declare(rtdb, "digest", "* * * * *")
+    declare(rtdb, "report", "* * * * *", since=at)
+    attend(rtdb, "digest", "report")
+    rtdb.set("/cron-groups/group-2", {"service": "desk", "seenAt": at, "jobs": "other"})
+    rtdb.set("/cron-instances", {
+        "00bf4b12aa01-abc": {"seenAt": at, "startedAt": at - MINUTE, "instanceId": "shop-00042", "jobs": 3},
+        "11bf4b12aa01-abc": {"seenAt": at - 60 * MINUTE, "instanceId": "shop-00042"},
+        "22bf4b12aa01-abc": {"seenAt": at, "instanceId": "desk-00001"},
+    })  # fmt: skip
+    page = Page()
+    seen = page.get("/api/jobs/digest").body
+    jsonschema.validate(seen, JOB)
+    [one] = seen["instances"]
+    assert (seen["job"]["verdict"], one["instance"], one["service"]) == ("late", "00bf4b12aa01", "shop")
+    assert "query=labels.instanceId%3A%2200bf4b12aa01%22;startTime=" in one["logs"]
+    assert page.get("/api/jobs/report").body["instances"] is None
 
 
 @pytest.mark.parametrize(("bad", "good"), [("groups", "instances"), ("instances", "groups")])
@@ -353,8 +464,7 @@ def test_instances_are_shown_without_malformed_groups_and_the_other_way_round(rt
 
 def test_a_row_warns_of_revisions_that_disagree(rtdb: Rtdb) -> None:
     """With the reason, and the verdict stays."""
-    declare(rtdb, "digest", since=now())
-    attend(rtdb, "digest")
+    declare_live(rtdb, "digest")
     told = group_fields({"digest": Schedule("0 10 * * *")}, "shop", 30)
     rtdb.set("/cron-groups/group-2", {**told, "seenAt": now()})
     [row] = Page().get("/api/jobs").body["jobs"]
@@ -373,11 +483,9 @@ def test_acts_are_shown_newest_first(rtdb: Rtdb) -> None:
     assert [(act["act"], act["who"], act["why"]) for act in acts] == [("resume", "b", None), ("pause", "a", "w")]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_health_is_that_of_the_triggers(rtdb: Rtdb, shell: Shell) -> None:
     """200 while all jobs are as they should be, 503 with those that are not, and no more than verdicts."""
-    declare(rtdb, "digest", since=now())
-    attend(rtdb, "digest")
+    declare_live(rtdb, "digest")
     good = Page(shell=shell).get("/health")
     assert (good.status, good.body) == (200, {"status": "ok", "jobs": []})
     rtdb.set("/cron-groups", None)
@@ -426,8 +534,7 @@ def test_any_text_is_sent_as_a_text(rtdb: Rtdb, text: str) -> None:
 @pytest.mark.parametrize("root", ["cron-jobs", "cron-locks", "cron-runs", "cron-instances", "cron-groups", "cron-acts"])
 def test_a_malformed_node_costs_its_own_row_alone(rtdb: Rtdb, root: str, node: object) -> None:
     """A node that can't be understood is shown as such; the other jobs are shown as ever."""
-    declare(rtdb, "digest", since=now())
-    attend(rtdb, "digest")
+    declare_live(rtdb, "digest")
     at = now()
     rtdb.set(f"/cron-runs/digest/{to_text(at)}", run_node(to_text(at), at))
     rtdb.set(f"/{root}/broken", node)

@@ -310,6 +310,8 @@ def test_what_is_not_known_runs_nothing(
         (["--grace", "5"], "give --cron"),
         (["--timezone", "UTC"], "give --cron"),
         (["--on-abandoned", "rerun"], "give --cron"),
+        (["--owner", "data"], "give --cron"),
+        (["--cron", YEARLY, "--runbook", "wiki"], "runbook='wiki' must be an address such as https://"),
         (["--cron", "* * *"], "fields"),
         (["--cron", YEARLY, "--timezone", "Mars"], "time zone"),
         (["--starting", "2026-01-01"], "give --cron or --every"),
@@ -375,9 +377,10 @@ def test_descriptors_are_the_commands_too(rtdb: Rtdb, folder: Path, arguments: l
 
 def test_a_command_of_ticks_is_a_job_of_the_catalogue(rtdb: Rtdb, folder: Path) -> None:
     """With --cron the job is declared, without the command's arguments, also by a command that runs nothing; one that
-    failed or was not started at all is a finding of `firecron check`.
+    failed or was not started at all is a finding of `firecron check`, which says whose it is.
     """
-    fail = ("--cron", "30 2 * * *", "--timezone", "Europe/Berlin", *sh("exit 3 # --password=hunter2"))
+    about = ("--description", "Loads the files.", "--owner", "data", "--runbook", "https://wiki.example.com/load")
+    fail = ("--cron", "30 2 * * *", "--timezone", "Europe/Berlin", *about, *sh("exit 3 # --password=hunter2"))
     assert [execute(*fail).exit_code for _ in range(2)] == [3, 75]
     entry = rtdb.get("/cron-jobs/job")
     assert isinstance(entry, dict)
@@ -388,7 +391,9 @@ def test_a_command_of_ticks_is_a_job_of_the_catalogue(rtdb: Rtdb, folder: Path) 
         False,
     )
     assert entry["where"] == "firecron exec sh"
-    assert "failing" in call("check").stdout
+    said = call("check").stdout
+    assert "failing" in said
+    assert "; Loads the files.; owner data, runbook https://wiki.example.com/load → " in said
     rtdb.set("/cron-locks", None)
     rtdb.set("/cron-jobs/job/since", 1_700_000_000_000)
     checked = call("check")

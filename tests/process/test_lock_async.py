@@ -1,16 +1,18 @@
-"""The lock in asyncio: what tasks leave behind that are cancelled, or wait; and `Bench`, which its tests share."""
+"""The lock in asyncio: what tasks that wait or are cancelled leave behind, and the work under it, never masked."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import pytest
 
 from firecron.base.clocks import Deadline
 from firecron.base.events import Event
+from firecron.lock.refusal import Refusal
 from firecron.locks import LockService
 from firecron.settings import load
 from firecron.testing import FakeTiming
@@ -40,7 +42,6 @@ class Bench:
         self.service = LockService(settings=settings, timing=self.timing)
         self.service.clock.now(Deadline.after(self.timing, BOUND))
         self.released = threading.Event()
-        self.renewed = threading.Event()
         self.slugs: list[str] = []
         self.service.events.subscribe(self.hear)
 
@@ -49,8 +50,6 @@ class Bench:
         match event.slug:
             case "lock.released":
                 self.released.set()
-            case "lock.renewed":
-                self.renewed.set()
 
     @property
     def node(self) -> dict[str, Any] | None:
@@ -67,8 +66,10 @@ class Bench:
 
 
 @pytest.fixture
-def bench(rtdb: Rtdb) -> Bench:
-    return Bench(rtdb)
+def bench(rtdb: Rtdb) -> Iterator[Bench]:
+    made = Bench(rtdb)
+    yield made
+    made.service.close()
 
 
 async def on_thread(wait: Callable[[float], object]) -> None:
@@ -81,26 +82,6 @@ async def ended(task: asyncio.Task[Any]) -> BaseException | None:
     await asyncio.wait([task], timeout=BOUND)
     assert task.done()
     return asyncio.CancelledError() if task.cancelled() else task.exception()
-
-
-def test_a_cancelled_task_releases_what_it_holds(bench: Bench) -> None:
-    """When a task is cancelled inside `async with`, its lock is released before the task has ended."""
-
-    async def body(entered: asyncio.Event) -> None:
-        async with bench.service.hold(NAME, TTL):
-            entered.set()
-            await asyncio.Event().wait()
-
-    async def main() -> None:
-        entered = asyncio.Event()
-        task = asyncio.create_task(body(entered))
-        await entered.wait()
-        assert bench.node is not None
-        task.cancel()
-        assert isinstance(await ended(task), asyncio.CancelledError)
-        assert bench.node is None
-
-    asyncio.run(main())
 
 
 def test_a_release_goes_on_when_its_task_is_cancelled_again(bench: Bench) -> None:
@@ -225,3 +206,80 @@ def test_many_wait_at_once(bench: Bench) -> None:
     asyncio.run(main())
     assert most == 1
     assert bench.node is None
+
+
+def test_an_async_function_under_a_lock(bench: Bench) -> None:
+    """`with_lock` awaits an async function under the lock and returns its result, also one that is wrapped."""
+
+    async def double(number: int) -> int:
+        assert bench.node is not None
+        return 2 * number
+
+    async def main() -> None:
+        assert await bench.service.with_lock(NAME, functools.partial(double, 21), TTL) == 42
+        assert bench.node is None
+
+    asyncio.run(main())
+
+
+def test_a_refused_async_function_is_not_called(bench: Bench) -> None:
+    """While another holds the lock `with_lock` returns the Refusal, and the function never begins."""
+    theirs = bench.taken_by_another()
+    called: list[str] = []
+
+    async def work() -> None:
+        called.append("work")
+
+    async def main() -> Refusal | None:
+        return await bench.service.with_lock(NAME, work, TTL)
+
+    refusal = asyncio.run(main())
+    assert isinstance(refusal, Refusal)
+    assert (refusal.reason, refusal.holder) == ("held", "another")
+    assert called == []
+    assert bench.node == theirs
+
+
+def test_a_cancelled_with_lock_cancels_its_function(bench: Bench) -> None:
+    """Whoever cancels `with_lock` cancels the function under it, gets CancelledError, and the lock is released."""
+    seen: list[str] = []
+
+    async def main() -> None:
+        begun = asyncio.Event()
+
+        async def work() -> None:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                seen.append("ended while held" if bench.node else "ended too late")
+
+        task = asyncio.ensure_future(bench.service.with_lock(NAME, work, TTL))
+        await begun.wait()
+        task.cancel()
+        assert isinstance(await ended(task), asyncio.CancelledError)
+        assert seen == ["ended while held"]
+        assert bench.node is None
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("way", ["async with", "with_lock"])
+def test_a_failing_release_masks_no_async_error(bench: Bench, way: str) -> None:
+    """What the body raises comes through though the release fails, which is told as an event of its own."""
+    bench.rtdb.faults.answer(429, headers={"Retry-After": "3600"}, path=PATH, method="DELETE", times=None)
+
+    async def work() -> None:
+        raise ZeroDivisionError("the body's own")
+
+    async def main() -> None:
+        if way == "with_lock":
+            await bench.service.with_lock(NAME, work, TTL)
+        else:
+            async with bench.service.hold(NAME, TTL):
+                await work()
+
+    with pytest.raises(ZeroDivisionError, match="the body's own"):
+        asyncio.run(main())
+    assert bench.slugs[-1] == "lock.release_failed"
+    assert bench.node is not None

@@ -9,6 +9,7 @@ import uuid
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -55,6 +56,24 @@ class Jobs:
         return [(ping.path, ping.body) for ping in self.server.pinged]
 
 
+@contextmanager
+def pinging(
+    server: PingServer, shutdown_grace: float = 8, told: dict[str, str] | None = None, **job: object
+) -> Iterator[Jobs]:
+    """Jobs whose runs are told to this service, by their slugs or as they are `told`."""
+    jobs = Jobs(server, shutdown_grace, **job)
+    stop = pings(jobs.crons, **(told or {"healthchecks": server.url}))
+    yield jobs
+    stop()
+
+
+def raising(error: Exception) -> Callable[[Run], None]:
+    def body(run: Run) -> None:
+        raise error
+
+    return body
+
+
 @pytest.fixture(autouse=True)
 def production(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUNTIME_INSTANCE", "production")
@@ -63,11 +82,9 @@ def production(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_run_is_one_start_and_one_end(server: PingServer) -> None:
     """The start and the end of a run have the run's own id, and the next run has another one."""
-    jobs = Jobs(server, expected_runtime=30)
-    stop = pings(jobs.crons, healthchecks=server.url)
-    jobs.run()
-    jobs.run()
-    stop()
+    with pinging(server, expected_runtime=30) as jobs:
+        jobs.run()
+        jobs.run()
     assert jobs.said() == [("report/start", ""), ("report", "")] * 2
     first, last, *others = [uuid.UUID(ping.rid) for ping in server.pinged]
     assert first == last
@@ -78,24 +95,16 @@ def test_a_run_is_one_start_and_one_end(server: PingServer) -> None:
 
 def test_without_an_expected_runtime_there_is_no_start(server: PingServer) -> None:
     """A start makes the service wait for an end, and it can't know for how long: such jobs send only the end."""
-    jobs = Jobs(server)
-    stop = pings(jobs.crons, healthchecks=server.url)
-    jobs.run()
-    stop()
+    with pinging(server) as jobs:
+        jobs.run()
     assert jobs.said() == [("report", "")]
 
 
 def test_a_failure_has_the_errors_first_line(server: PingServer) -> None:
     """A run that raised sends a failure, with the first line of what went wrong and without secrets."""
-    jobs = Jobs(server)
-    stop = pings(jobs.crons, healthchecks=server.url)
-
-    def fail(run: Run) -> None:
-        raise ValueError("no mail for password=hunter2\nsecond line")
-
-    jobs.body = fail
-    jobs.run()
-    stop()
+    with pinging(server) as jobs:
+        jobs.body = raising(ValueError("no mail for password=hunter2\nsecond line"))
+        jobs.run()
     ((path, body),) = jobs.said()
     assert path == "report/fail"
     assert body.startswith('"Report" failed after ')
@@ -104,17 +113,15 @@ def test_a_failure_has_the_errors_first_line(server: PingServer) -> None:
 
 def test_a_run_by_hand_and_an_interrupted_one_send_no_end(server: PingServer) -> None:
     """A run without a tick is none that the service waits for; one that a stop has ended is rerun, or missed."""
-    jobs = Jobs(server)
-    stop = pings(jobs.crons, healthchecks=server.url)
-    jobs.crons.registry.trigger("Report")
+    with pinging(server) as jobs:
+        jobs.crons.registry.trigger("Report")
 
-    def interrupted(run: Run) -> None:
-        run.stopping.set()
-        run.check()
+        def interrupted(run: Run) -> None:
+            run.stopping.set()
+            run.check()
 
-    jobs.body = interrupted
-    assert jobs.run().outcome == "interrupted"
-    stop()
+        jobs.body = interrupted
+        assert jobs.run().outcome == "interrupted"
     assert jobs.said() == []
 
 
@@ -123,11 +130,7 @@ def test_a_run_by_hand_and_an_interrupted_one_send_no_end(server: PingServer) ->
     [("staging", None, False), (None, None, False), (None, True, True), ("production", False, True)],
 )
 def test_only_production_speaks(
-    server: PingServer,
-    monkeypatch: pytest.MonkeyPatch,
-    variable: str | None,
-    enabled: bool | None,
-    speaks: bool,
+    server: PingServer, monkeypatch: pytest.MonkeyPatch, variable: str | None, enabled: bool | None, speaks: bool
 ) -> None:
     """Staging sends nothing. A service that scales to zero does: nothing ticks there, but its runs are production's."""
     monkeypatch.delenv("RUNTIME_INSTANCE")
@@ -146,54 +149,38 @@ def test_only_production_speaks(
 
 def test_templates_are_filled_and_quoted(server: PingServer) -> None:
     """Any service can be told, by URLs with the job, the run and the error in them."""
-    jobs = Jobs(server)
-    stop = pings(jobs.crons, fail=f"{server.url}/{{job}}/{{slug}}?rid={{rid}}&why={{error}}")
-    jobs.run()
-
-    def fail(run: Run) -> None:
-        raise ValueError("a & b")
-
-    jobs.body = fail
-    jobs.run()
-    stop()
+    with pinging(server, told={"fail": f"{server.url}/{{job}}/{{slug}}?rid={{rid}}&why={{error}}"}) as jobs:
+        jobs.run()
+        jobs.body = raising(ValueError("a & b"))
+        jobs.run()
     assert jobs.said() == [("Report/report", "")]
 
 
 def test_an_error_in_a_url_is_no_longer_than_servers_take(server: PingServer) -> None:
     """In a URL a character may take twelve; a server that refuses the line would lose the failure."""
-    jobs = Jobs(server)
-    stop = pings(jobs.crons, fail=f"{server.url}?rid={{rid}}&why={{error}}")
-
-    def fail(run: Run) -> None:
-        raise ValueError("\N{SEEDLING}" * 2_000)
-
-    jobs.body = fail
-    jobs.run()
-    stop()
+    with pinging(server, told={"fail": f"{server.url}?rid={{rid}}&why={{error}}"}) as jobs:
+        jobs.body = raising(ValueError("\N{SEEDLING}" * 2_000))
+        jobs.run()
     assert jobs.lost == []
     assert 5_000 < server.longest < 8_000
 
 
 def test_credentials_in_a_url_are_sent_as_basic_authentication(server: PingServer) -> None:
     """A server of your own may ask for a user and a password; no error names them."""
-    jobs = Jobs(server)
-    stop = pings(jobs.crons, healthchecks=server.url.replace("//", "//ann:p%40ss@"))
-    jobs.run()
-    server.statuses = [401]
-    jobs.run()
-    stop()
+    with pinging(server, told={"healthchecks": server.url.replace("//", "//ann:p%40ss@")}) as jobs:
+        jobs.run()
+        server.statuses = [401]
+        jobs.run()
     assert {ping.authorization for ping in server.pinged} == {f"Basic {b64encode(b'ann:p@ss').decode()}"}
     assert jobs.lost[0].fields["why"] == "the service returned 401"
 
 
 def test_what_the_service_does_not_take_is_sent_twice_and_then_lost(server: PingServer) -> None:
     """An error of the service costs one more try; after the second one `ping.failed` says so, without the URL."""
-    jobs = Jobs(server)
-    stop = pings(jobs.crons, healthchecks=server.url)
-    server.statuses = [503, 200, 500, 500]
-    jobs.run()
-    jobs.run()
-    stop()
+    with pinging(server) as jobs:
+        server.statuses = [503, 200, 500, 500]
+        jobs.run()
+        jobs.run()
     assert len(server.pinged) == 4
     (lost,) = jobs.lost
     assert lost.level == logging.WARNING
@@ -204,11 +191,9 @@ def test_what_the_service_does_not_take_is_sent_twice_and_then_lost(server: Ping
 
 def test_an_unknown_check_is_said_with_the_remedy(server: PingServer) -> None:
     """A 404 is not tried again: it says which check to create."""
-    jobs = Jobs(server)
-    stop = pings(jobs.crons, healthchecks=server.url)
-    server.statuses = [404]
-    jobs.run()
-    stop()
+    with pinging(server) as jobs:
+        server.statuses = [404]
+        jobs.run()
     assert len(server.pinged) == 1
     assert "create one with the slug 'report'" in jobs.lost[0].message
 
@@ -219,11 +204,9 @@ def test_an_unknown_check_is_said_with_the_remedy(server: PingServer) -> None:
 )
 def test_another_services_refusal_names_no_check(server: PingServer, status: int, why: str) -> None:
     """A service that is told by a URL has no checks, and a redirect isn't followed: each is said once, as it is."""
-    jobs = Jobs(server)
-    stop = pings(jobs.crons, success=f"{server.url}?rid={{rid}}")
-    server.statuses = [status]
-    jobs.run()
-    stop()
+    with pinging(server, told={"success": f"{server.url}?rid={{rid}}"}) as jobs:
+        server.statuses = [status]
+        jobs.run()
     assert len(server.pinged) == 1
     said = str(jobs.lost[0].fields["why"])
     assert said.startswith(why)
@@ -232,25 +215,21 @@ def test_another_services_refusal_names_no_check(server: PingServer, status: int
 
 def test_a_service_that_is_not_there_costs_its_pings_only(server: PingServer) -> None:
     """Nobody listens at the address: the run succeeds, and the ping is lost."""
-    jobs = Jobs(server)
-    stop = pings(jobs.crons, success="http://127.0.0.1:1/{slug}")
-    assert jobs.run().outcome == "succeeded"
-    stop()
+    with pinging(server, told={"success": "http://127.0.0.1:1/{slug}"}) as jobs:
+        assert jobs.run().outcome == "succeeded"
     assert "refused" in str(jobs.lost[0].fields["why"])
 
 
 def test_a_service_that_hangs_delays_no_run(server: PingServer, rtdb: Rtdb) -> None:
     """Runs end, and their locks are free, while the service keeps the first ping; later pings wait in their order."""
-    jobs = Jobs(server)
-    stop = pings(jobs.crons, healthchecks=server.url)
-    server.may_answer.clear()
-    assert [jobs.run().outcome for _ in range(3)] == ["succeeded"] * 3
-    lock = rtdb.get("/cron-locks/Report")
-    assert isinstance(lock, dict)
-    assert "releasedAt" in lock
-    server.wait_for(1)
-    server.may_answer.set()
-    stop()
+    with pinging(server) as jobs:
+        server.may_answer.clear()
+        assert [jobs.run().outcome for _ in range(3)] == ["succeeded"] * 3
+        lock = rtdb.get("/cron-locks/Report")
+        assert isinstance(lock, dict)
+        assert "releasedAt" in lock
+        server.wait_for(1)
+        server.may_answer.set()
     assert len({ping.rid for ping in server.pinged}) == 3
 
 
@@ -276,24 +255,20 @@ def test_a_stop_waits_for_no_service_beyond_its_grace(
 def test_a_service_that_drips_has_no_more_than_the_time(server: PingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reply that comes a byte at a time doesn't prolong the ping: its deadline is one for the whole of it."""
     monkeypatch.setattr(module, "TIMEOUT", 0.2)
-    jobs = Jobs(server)
-    stop = pings(jobs.crons, healthchecks=server.url)
-    server.drips = True
-    server.may_answer.clear()
-    jobs.run()
-    until(lambda: bool(jobs.lost), "the lost ping")
-    assert "TimeoutError" in jobs.lost[0].message
-    stop()
+    with pinging(server) as jobs:
+        server.drips = True
+        server.may_answer.clear()
+        jobs.run()
+        until(lambda: bool(jobs.lost), "the lost ping")
+        assert "TimeoutError" in jobs.lost[0].message
 
 
 def test_a_service_that_floods_is_not_read(server: PingServer) -> None:
     """A reply without an end fills no memory: its status counts, and the rest of it is left."""
-    jobs = Jobs(server)
-    stop = pings(jobs.crons, healthchecks=server.url)
-    server.floods = True
-    jobs.run()
-    jobs.run()
-    stop()
+    with pinging(server) as jobs:
+        server.floods = True
+        jobs.run()
+        jobs.run()
     assert len(server.pinged) == 2
     assert jobs.lost == []
 
@@ -301,16 +276,14 @@ def test_a_service_that_floods_is_not_read(server: PingServer) -> None:
 def test_the_queue_is_bounded(server: PingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes while too many wait is lost, and said so; the waiting ones are sent."""
     monkeypatch.setattr(outbox, "MOST_WAITING", 2)
-    jobs = Jobs(server)
-    stop = pings(jobs.crons, healthchecks=server.url)
-    server.may_answer.clear()
-    jobs.run()
-    server.wait_for(1)  # it is under way, and waits no more
-    for _ in range(3):
+    with pinging(server) as jobs:
+        server.may_answer.clear()
         jobs.run()
-    assert [event.fields["why"] for event in jobs.lost] == ["2 pings wait already: the service is too slow"]
-    server.may_answer.set()
-    stop()
+        server.wait_for(1)  # it is under way, and waits no more
+        for _ in range(3):
+            jobs.run()
+        assert [event.fields["why"] for event in jobs.lost] == ["2 pings wait already: the service is too slow"]
+        server.may_answer.set()
     assert len(server.pinged) == 3
 
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.cli.commands import app
+from firecron.ops.remedy import Remedy
 from firecron.ops.views import claimed_user
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -207,6 +208,7 @@ def test_a_failed_tick_is_resumed(rtdb: Rtdb) -> None:
     assert json.loads(again.stdout)["refusal"] == {
         "reason": "slot_done",
         "message": f'"halting" is not resumed: {tick} has succeeded',
+        "remedy": Remedy("see how its runs have ended", command="firecron runs halting").to_json(),
     }
     unknown = run("halting", "--resume", minutes_ago(1))
     assert (unknown.exit_code, "has no run of" in unknown.stdout) == (75, True)

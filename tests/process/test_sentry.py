@@ -6,6 +6,7 @@ import logging
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,9 +15,11 @@ import pytest
 import sentry_sdk
 from sentry_sdk.envelope import Envelope
 from sentry_sdk.transport import Transport
+from tests.unit.threads import PATIENCE
 
-from firecron import ConfigurationError, FireCron, Run, distributed_cron, outbox
+from firecron import ConfigurationError, FireCron, Run, Term, distributed_cron, leader, outbox
 from firecron.base.events import Event
+from firecron.errors import Stopping
 from firecron.sentry import LONGEST_SLUG, monitor, monitor_config
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -129,6 +132,36 @@ def test_the_error_of_a_failed_run_has_its_tags(sentry: Kept) -> None:
     ((_, of_run),) = tags.items()
     assert (of_run["firecron.job"], of_run["firecron.attempt"]) == ("bad", "1")
     assert of_run["firecron.slot"].endswith("Z")
+
+
+def test_the_tags_say_whose_job_it_is(sentry: Kept) -> None:
+    """What a program says of its job or leader is beside the error; a tag that Sentry would drop is left out."""
+    runbook, has_reported = "https://wiki.example.com/", threading.Event()
+
+    @leader("queue", ttl=15, owner="trading", runbook=runbook + "x" * 175)
+    def queue(term: Term) -> None:
+        """Follows the queue."""
+        sentry_sdk.capture_message("leading")
+        has_reported.set()
+        raise Stopping
+
+    crons = FireCron(declared("bad", owner="mail", runbook=runbook + "x" * 176), queue)
+    stop = monitor(crons)
+    run(crons, "bad")
+    with crons:
+        assert has_reported.wait(PATIENCE)
+    stop()
+    inside, leading = (
+        payload["tags"] for payload in sentry.payloads if payload.get("message") in ("inside", "leading")
+    )
+    assert (inside["firecron.owner"], "firecron.runbook" in inside) == ("mail", False)
+    assert "firecron.description" not in inside
+    assert {name: leading[name] for name in leading if name.startswith("firecron.")} == {
+        "firecron.leader": "queue",
+        "firecron.description": "Follows the queue.",
+        "firecron.owner": "trading",
+        "firecron.runbook": runbook + "x" * 175,
+    }
 
 
 def test_only_ticks_of_production_check_in(sentry: Kept, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,10 @@ class Fleet:
                 self.world.failure = error
                 raise
 
-        return Instance(self.world, work, wall_error=wall_error, hears=hears, **settings).live()
+        instance = Instance(self.world, work, wall_error=wall_error, hears=hears, **settings).live()
+        # The looks for late jobs have tests of their own. Here they would be among the requests for the lock.
+        instance.crons.engine.lateness.evaluator = None
+        return instance
 
     def slots(self) -> list[str | None]:
         """The slots of all runs that were begun, in their order."""

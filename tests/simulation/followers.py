@@ -202,10 +202,7 @@ class Instance:
         self.locks.database.chance = fleet.random.random
         self.ear = Ear(fleet, self)
         self.locks.database.streams = self.ear  # type: ignore[assignment]  # it has what a candidate uses
-        self.candidate = Candidate(
-            self.locks.database,
-            Election(NAME, TTL, 1_000),
-        )
+        self.candidate = Candidate(self.locks.database, Election(NAME, TTL, 1_000))
         self.candidate.turnout.tickets = self
         self.tickets = Tickets(HEARTBEAT)
         self.active: ActiveTerm | None = None

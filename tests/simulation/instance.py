@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Self
+from weakref import WeakSet
 
 from tests.simulation.chance import Chance
 from tests.simulation.network import Network
@@ -21,7 +23,8 @@ from firecron.lock.blocks import keep, try_once
 from firecron.lock.lease import Lease
 from firecron.lock.refusal import Refusal
 from firecron.runs.claimer import Claimed
-from firecron.runs.turn import WantedClaim
+from firecron.runs.lane import Attempt, Lane
+from firecron.scheduler.engine import Engine
 from firecron.settings import load
 
 
@@ -179,18 +182,36 @@ class Instance:
     def job(self, name: str = NAME) -> Job:
         return self.crons.registry.get(name)
 
+    def attempt(
+        self,
+        due: str | None,
+        name: str = NAME,
+        *,
+        is_later: bool = False,
+        looks_back: bool = False,
+        insists: bool = False,
+    ) -> Attempt:
+        """An attempt at the tick that has not come to its lane yet."""
+        return self.crons.engine.lanes.attempt(
+            self.job(name), due, is_later=is_later, looks_back=looks_back, insists=insists
+        )
+
     def turn(self, due: str | None, name: str = NAME) -> list[Result]:
         """One turn, now."""
-        turn = self.runner.turn(self.job(name), WantedClaim(due, "schedule"))
-        while (delay := self.runner.go_on(turn)) is not None:
+        turn = self.attempt(due, name)
+        while (delay := self.go_on(turn)) is not None:
             self.timing.sleep(delay)
         self.world.check()
         return turn.results
 
+    def go_on(self, attempt: Attempt) -> float | None:
+        """What a worker does that is here already, as the attempt comes or as its next try does."""
+        return go_on(self.crons.engine, attempt)
+
     def claim(self, due: str | None, name: str = NAME) -> object:
         """Try once to claim, and no more."""
         claimer = self.crons.engine.claimer
-        return claimer.claim(claimer.prepare(self.job(name), WantedClaim(due, "schedule")))
+        return claimer.claim(claimer.prepare(self.attempt(due, name)))
 
     def hold(self, due: str | None, name: str = NAME) -> Lease:
         """Claim as a run does that then goes on and on: its lease, renewed as long as the instance lives."""
@@ -214,3 +235,31 @@ class Instance:
     def said(self, slug: str) -> list[Event]:
         """Its events with this slug."""
         return [event for event in self.events if event.slug == slug]
+
+
+_COME: WeakSet[Attempt] = WeakSet()
+
+
+def go_on(engine: Engine, attempt: Attempt) -> float | None:
+    """Have the attempt come to its lane, or its next try if it has come, and go on with it on this thread."""
+    come(engine, attempt)
+    return engine.runner.go_on(attempt)
+
+
+def come(engine: Engine, attempt: Attempt) -> None:
+    """Have the attempt come to its lane, or its next try if it has come. No worker is called for it."""
+    lanes, submit = engine.lanes, engine.crew.submit
+
+    def submit_others(work: Callable[[], object]) -> None:
+        if not isinstance(work, partial) or work.args != (attempt,):
+            submit(work)
+
+    vars(engine.crew)["submit"] = submit_others
+    try:
+        if attempt in _COME:
+            lanes.play(Lane.recall, attempt, attempt.plan)
+        else:
+            _COME.add(attempt)
+            lanes.stand(attempt)
+    finally:
+        del vars(engine.crew)["submit"]

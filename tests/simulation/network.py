@@ -67,10 +67,7 @@ class Network:
         return [method for method, _ in self.calls]
 
     def requests(self, below: str = "") -> list[Method]:
-        """The methods of the requests since the last call, for paths that begin so.
-
-        `cron-locks/` leaves out the looks for late jobs, which read all locks at once.
-        """
+        """The methods of the requests since the last call, for paths that begin so."""
         calls, self.calls = self.calls, []
         return [method for method, path in calls if path.startswith(below)]
 
@@ -83,10 +80,12 @@ class Network:
     def timestamp(self, path: str, deadline: Deadline) -> int:
         return self._call("timestamp", path, deadline, lambda: self._store.timestamp(path, deadline))
 
-    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
+    def merge(
+        self, path: str, values: dict[str, object], deadline: Deadline, *, echo: bool = True
+    ) -> dict[str, object]:
         # A merge at the root is known by the first path that it writes: a heartbeat's is its own node.
         known_as = path or next(iter(values))
-        return self._call("merge", known_as, deadline, lambda: self._store.merge(path, values, deadline))
+        return self._call("merge", known_as, deadline, lambda: self._store.merge(path, values, deadline, echo=echo))
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:
         return self._call("keys", path, deadline, lambda: self._store.keys(path, deadline))

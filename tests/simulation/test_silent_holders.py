@@ -43,7 +43,7 @@ def test_a_holder_that_dies_between_two_looks_is_noticed() -> None:
 def test_a_look_at_the_nodes_is_noted(rtdb: Rtdb) -> None:
     """When the dead are looked for, it costs no further request to know the silent, in refusals of plain locks, too.
 
-    One request reads the instances, and one the counters of their groups.
+    One request reads the instances, one names their groups, and one reads when the only group was last seen.
     """
     crons = FireCron(settings=load(), enabled=True, has_threads=False)
     crons.engine.heartbeat.beat()
@@ -55,7 +55,7 @@ def test_a_look_at_the_nodes_is_noted(rtdb: Rtdb) -> None:
     before = crons.locks.acquire("import", 300)
     requests = rtdb.count()
     crons.engine.heartbeat.prune(crons.locks.deadline(20))
-    assert rtdb.count() == requests + 2
+    assert rtdb.count() == requests + 3
     after = crons.locks.acquire("import", 300)
     assert isinstance(before, Refusal)
     assert isinstance(after, Refusal)
@@ -167,7 +167,7 @@ def test_since_when_a_dead_holder_costs_ticks(expires: float, silent_since: floa
     """
     fleet = Fleet()
     job = fleet.instance().job()
-    record = LockRecord.model_validate({**RECORD, "expiresAt": at(expires) if expires else 0})
+    record = LockRecord.of({**RECORD, "expiresAt": at(expires) if expires else 0})
     since = None if silent_since is None else at(silent_since)
     found = [entry.outcome for entry in between(record, job.options, Claim(slot(900), "schedule"), since)]
     assert found == ["skipped"] * skipped + ["missed"] * (14 - skipped)

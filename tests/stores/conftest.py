@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 from tests.emulator.conftest import make_app
+from tests.stores.test_lock_faults import Bench, make_patient
 
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -38,3 +39,9 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
 
     monkeypatch.setattr(socket.socket, "connect", note)
     return found
+
+
+@pytest.fixture
+def patient(rtdb: Rtdb) -> Bench:
+    """A service that has time for a busy machine."""
+    return make_patient(rtdb)

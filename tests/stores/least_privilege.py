@@ -53,18 +53,10 @@ HARMED: Node = {
 ORIGINAL: Node = {"acquiredAt": NOW - 10_000, "expiresAt": NOW + 50_000, "instanceId": "nest"}
 
 RAN: Node = {
-    "attempt": 1,
-    "durationMs": 10,
-    "endedAt": NOW,
-    "error": "ValueError",
-    "fence": NOW - 10,
-    "instance": "00bf4b9c3f2a",
-    "instanceId": "api-00042-abc",
-    "outcome": "failed",
-    "slot": "2026-11-18T09:00:00Z",
-    "startedAt": NOW - 10,
-    "trigger": "schedule",
-}
+    "attempt": 1, "durationMs": 10, "endedAt": NOW, "error": "ValueError", "fence": NOW - 10,
+    "instance": "00bf4b9c3f2a", "instanceId": "api-00042-abc", "outcome": "failed", "slot": "2026-11-18T09:00:00Z",
+    "startedAt": NOW - 10, "trigger": "schedule",
+}  # fmt: skip
 UNRUN: Node = {"atLeast": True, "count": 500, "outcome": "missed", "recordedBy": "bookkeeper", "slot": RAN["slot"]}
 # The steps of the run above: while it holds the lock, with the fence that the lock has.
 CALLED: Node = {"attempt": 1, "fence": RUNNING["fence"], "instance": "00bf4b9c3f2a", "startedAt": NOW - 20}
@@ -83,23 +75,13 @@ TOLD: Node = {
     "service": "api",
 }
 DECLARED: Node = {
-    "alertAfter": 1,
-    "catchUp": "skip",
-    "declaredAt": STAMP,
-    "disabled": False,
-    "expectedRuntime": 0.5,
-    "grace": 60,
-    "line": "0 9 * * *",
-    "oncePerTick": True,
-    "overlap": "skip",
-    "revision": "api-00042-abc",
-    "role": "mail",
-    "service": "api",
-    "since": NOW - 9,
-    "ticks": True,
-    "timezone": "Europe/Berlin",
+    "alertAfter": 1, "catchUp": "once", "catchUpWindow": 3600, "declaredAt": STAMP, "description": "Sends the digest.",
+    "disabled": False, "expectedRuntime": 0.5, "grace": 60, "holdAtLeast": 5, "line": "0 9 * * *", "maxRuntime": 3600,
+    "onAbandoned": "rerun", "oncePerTick": True, "overlap": "skip", "owner": "mail@example.com", "renew": False,
+    "retries": 3, "revision": "api-00042-abc", "role": "mail", "runbook": "https://wiki.example.com/digest",
+    "service": "api", "since": NOW - 9, "ticks": True, "timezone": "Europe/Berlin", "ttl": 30,
     "where": "jobs.Jobs.digest",
-}
+}  # fmt: skip
 BEAT: Node = {"instanceId": "api-00042-abc", "jobs": 2, "running": 0, "seenAt": STAMP, "startedAt": NOW - 10}
 
 

@@ -39,41 +39,42 @@ from tests.stores.least_privilege_values import (
     DAY,
     DONE,
     ENTRY,
+    ERROR,
     FAILED,
     GOOD_SLOT,
     GROUP,
+    HOLD,
+    HOLDS_ALL,
+    HOLDS_SOME,
     HOUR,
     IMPOSSIBLE,
     INSTANCE,
     LONGEST,
     MINUTE,
+    MUTE,
+    MUTED,
     OLDER,
     OVER,
     PAUSED,
+    RECORDED,
     RERUN,
     RUN,
     SHARED,
     STEP,
     TEXTS,
     TICK,
+    WITH,
     a_day_ahead,
     beside_of,
 )
 
 OF_STRANGERS = (
-    "record a step of a tick",
-    "prune the steps of one tick",
-    "take a lock that is not there",
-    "release a plain lock",
-    "record a run",
-    "ask for the time",
-    "take a ticket",
-    "remove a counter",
-    "record an act",
-    "prune an act",
-    "declare a job",
-    "forget a job",
-)
+    "record a step of a tick", "prune the steps of one tick", "take a lock that is not there", "release a plain lock",
+    "record a run", "ask for the time", "take a ticket", "remove a counter", "record an act", "prune an act",
+    "declare a job", "forget a job", "keep a traceback of a run that is recorded",
+    "remove the traceback of an earlier attempt", "forget the tracebacks of a job",
+    "hold all jobs", "take a hold back", "delete a hold that is over", "mute a job", "unmute a job",
+)  # fmt: skip
 STRANGERS = {"nobody": None, "another user": {"uid": "somebody"}, "a user without a uid": {"admin": True}}
 SECOND_SLOT = {"slot": RUNNING["slot"]}
 FENCED = without(RELEASED, "slot", "outcome")
@@ -219,6 +220,62 @@ FORBIDDEN = [
             *(f"{day}-000-a1b2c3" for day in IMPOSSIBLE),
         )
     ),
+    # holds and mutes
+    *(put(f"a hold without its {name}", without(HOLDS_ALL, name), path=HOLD) for name in HOLDS_ALL),
+    *(
+        put(f"a hold's {name} that is {str(value)[:20]!r}", {**HOLDS_SOME, name: value}, path=HOLD)
+        for name, value in (
+            ("at", "1"),
+            *((name, 7) for name in ("by", "leaders", "match", "service", "why")),
+            ("by", "w" * 201),
+            ("match", "m" * 101),
+            ("service", "s" * 101),
+            ("until", "soon"),
+            ("until", NOW),
+            ("until", 1),
+            ("why", "w" * 501),
+        )
+    ),
+    *(
+        put(f"a hold under the name {name}", HOLDS_ALL, path=f"cron-hold/{name}")
+        for name in ("00ffa1b2c3d", "00ffa1b2c3d45", "00ffa1b2c3dg", "00FFA1B2C3D4")
+    ),
+    put("a hold that is made longer", {**HOLDS_ALL, "until": NOW + 2 * HOUR}, HOLDS_ALL, HOLD),
+    *(
+        put(f"another {name} as it is taken back", {**HOLDS_SOME, name: value, "until": 0}, HOLDS_SOME, HOLD)
+        for name, value in (
+            ("at", NOW - 1),
+            ("by", "me"),
+            ("leaders", False),
+            ("match", "n"),
+            ("service", "t"),
+            ("why", "x"),
+        )
+    ),
+    *(
+        put(f"a {name} that it had not, as it is taken back", {**HOLDS_ALL, name: value, "until": 0}, HOLDS_ALL, HOLD)
+        for name, value in (("leaders", True), ("match", "n"), ("service", "t"))
+    ),
+    delete("delete a hold that stands", HOLDS_ALL, HOLD),
+    put("pause with a hold that is not there", {**RUNNING, **WITH}, RUNNING),
+    put("pause with a hold that was taken back", WITH, beside={HOLD: {**HOLDS_ALL, "until": 0}}),
+    put("pause with a hold that is over", WITH, beside={HOLD: {**HOLDS_ALL, "until": NOW}}),
+    put("pause with another hold", WITH, beside={f"{HOLD[:-1]}5": HOLDS_ALL}),
+    put("pause over what is too long", {**WITH, "pausedOver": "x" * 8_001}, beside={HOLD: HOLDS_ALL}),
+    put("pause over what is no text", {**WITH, "pausedOver": 7}, beside={HOLD: HOLDS_ALL}),
+    *(put(f"a mute without its {name}", without(MUTED, name), path=MUTE) for name in MUTED),
+    *(
+        put(f"a mute's {name} that is {str(value)[:20]!r}", {**MUTED, name: value}, path=MUTE)
+        for name, value in (
+            ("by", 7),
+            ("by", "w" * 201),
+            ("until", "soon"),
+            ("until", NOW),
+            ("why", 7),
+            ("why", "w" * 501),
+        )
+    ),
+    *(put(f"a mute of {name}", MUTED, path=f"cron-mutes/{name}") for name in ("1job", f"{LONGEST}j")),
     put("a run of no job", RAN, path=RUN.replace("job", "1job")),
     put("a run of a job with too long a name", RAN, path=RUN.replace("job", f"{LONGEST}j")),
     put("a run under a key that is no instant", RAN, path="cron-runs/job/latest"),
@@ -344,18 +401,26 @@ FORBIDDEN = [
     Row("the unfinished tick is deleted", "DELETE", None, {"a": DID}, TICK, OVERRIDE, beside=LOCKED),
     delete("what was done once is deleted", {"done": DID}, "cron-steps/job/once"),
     delete("all steps of a job are deleted", {TICK[-20:]: {"a": DID}}, "cron-steps/job"),
+    # tracebacks
+    put("a traceback that is too long", "x" * 4_001, path=ERROR, beside=RECORDED),
+    put("a traceback that is no text", 7, path=ERROR, beside=RECORDED),
+    put("a traceback in parts", {"a": "x"}, path=ERROR, beside=RECORDED),
+    put("a traceback of no entry", "x", path=ERROR),
+    put("a traceback of another job's entry", "x", path=ERROR.replace("job", "other"), beside=RECORDED),
+    put("a traceback of another entry", "x", path=ERROR.replace("09:00", "09:01"), beside=RECORDED),
+    put("all tracebacks of a job", {RUN[-20:]: "x"}, path="cron-errors/job", beside=RECORDED),
     # other paths
     get("read everything", ""),
     put("write everything", {"cron-locks": {"job": TAKEN}}, path=""),
     put("write beside", 1, path="orders/1"),
     *(
         put(f"write all of {path}", {"a": {"b": 1}}, path=path)
-        for path in ("cron-locks", "cron-runs", "cron-steps", *SHARED)
+        for path in ("cron-locks", "cron-runs", "cron-errors", "cron-steps", *SHARED)
     ),
     put("write all runs of a job", {RUN[-20:]: RAN}, path="cron-runs/job"),
     *(
         delete(f"delete all of {path}", {"a": {"b": 1}}, path)
-        for path in ("cron-locks", "cron-runs", "cron-steps", *SHARED)
+        for path in ("cron-locks", "cron-runs", "cron-errors", "cron-steps", *SHARED)
     ),
     delete("delete all runs of a job", {RUN[-20:]: RAN}, "cron-runs/job"),
     # other people

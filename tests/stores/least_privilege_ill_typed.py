@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from tests.stores.least_privilege import (
-    BEAT,
-    CLAIMED,
-    DECLARED,
-    NOW,
-    RAN,
-    TOLD,
-    Row,
-    patch,
-    put,
-    without,
-)
+from tests.stores.least_privilege import BEAT, CLAIMED, DECLARED, NOW, RAN, TOLD, Row, patch, put, without
 from tests.stores.least_privilege_values import (
     ENTRY,
     EVERY,
@@ -23,6 +12,7 @@ from tests.stores.least_privilege_values import (
     IMPOSSIBLE,
     INSTANCE,
     LENGTHS,
+    LONGEST_RUNBOOK,
     MISSED,
     PAIR,
     RUN,
@@ -93,8 +83,10 @@ def ill_typed() -> list[Row]:
         patch(f"a job's {field} that is {str(value)[:20]!r}", {**DECLARED, field: value}, path=ENTRY)
         for field, value in [
             *((field, "1") for field in ("alertAfter", "expectedRuntime", "grace", "since", "declaredAt")),
-            *((field, 1) for field in ("disabled", "oncePerTick", "ticks", *LENGTHS)),
+            *((field, "1") for field in ("catchUpWindow", "holdAtLeast", "maxRuntime", "retries", "ttl")),
+            *((field, 1) for field in ("disabled", "oncePerTick", "renew", "runbook", "ticks", *LENGTHS)),
             *((field, "x" * (most + 1)) for field, most in LENGTHS.items()),
+            *(("runbook", address) for address in ("http://wiki.example.com", f"{LONGEST_RUNBOOK}x")),
         ]
     ]
     rows += [

@@ -42,21 +42,29 @@ from tests.stores.least_privilege_values import (
     DAY,
     DONE,
     ENTRY,
+    ERROR,
     EVERY,
     FAILED,
     GOOD_SLOT,
     GROUP,
+    HOLD,
+    HOLDS_ALL,
+    HOLDS_SOME,
     HOUR,
     INSTANCE,
     LENGTHS,
     LONGEST,
+    LONGEST_RUNBOOK,
     LONGEST_TEXT,
     MINUTE,
     MISSED,
+    MUTE,
+    MUTED,
     OLDER,
     OVER,
     PAIR,
     PAUSED,
+    RECORDED,
     RERUN,
     RESUMED,
     RUN,
@@ -64,11 +72,14 @@ from tests.stores.least_privilege_values import (
     STEP,
     TEXTS,
     TICK,
+    WITH,
     a_day_ahead,
     beside_of,
 )
 
 OLD_ACT = "2026-11-18T08:00:00Z-999-ffffff"
+OLD_HOLD = "cron-hold/fedcba987654"
+WRONG_HOLD: Node = {**dict.fromkeys(HOLDS_SOME, 7), "at": "x", "until": NOW + 9}
 FIRST_PAUSE: Node = {"paused": True, "pausedUntil": 946_684_800_000}
 MISTYPED: Node = {
     **{name: {"by": "Ann"} for name in ("pausedAt", "pausedBy", "pausedUntil", "pausedWhy", "resumedAt")},
@@ -78,8 +89,10 @@ PAUSE_WORDS: Node = {
     **MISTYPED,
     "pausedAt": "now",
     "pausedBy": 7,
+    "pausedOver": 7,
     "pausedUntil": "soon",
     "pausedWhy": 8,
+    "pausedWith": 7,
     "resumedAt": "x",
 }
 MENDED = {
@@ -186,6 +199,51 @@ LEGAL = [
     patch(
         "record a pause in its own write", {f"cron-locks/job/{k}": v for k, v in PAUSED.items()} | {ACT: DONE}, path=""
     ),
+    # holds and mutes
+    put("hold all jobs", HOLDS_ALL, path=HOLD),
+    put("hold some jobs", HOLDS_SOME, path=HOLD),
+    put("take a hold back", {**HOLDS_SOME, "until": 0}, HOLDS_SOME, HOLD),
+    put("take a hold back whose fields are wrong", {**WRONG_HOLD, "until": 0}, WRONG_HOLD, HOLD),
+    delete("delete a hold that was taken back", {**HOLDS_ALL, "until": 0}, HOLD),
+    delete("delete a hold that is over", {**HOLDS_ALL, "until": NOW}, HOLD),
+    delete("delete what is no hold", {"until": "soon"}, HOLD),
+    patch(
+        "hold in its own write, with its act, and prune",
+        {HOLD: HOLDS_ALL, OLD_HOLD: None, ACT: {**DONE, "act": "hold", "name": "every job"}},
+        {"cron-hold": {OLD_HOLD[10:]: {**HOLDS_ALL, "until": NOW - 1}}},
+        "",
+    ),
+    put("pause with a hold", {**RUNNING, **WITH}, RUNNING, beside={HOLD: HOLDS_ALL}),
+    put("pause what is not there with a hold", WITH, beside={HOLD: HOLDS_ALL}),
+    put(
+        "renew what is paused with a hold that is gone",
+        {**RUNNING, **WITH, "expiresAt": NOW + 60_000},
+        {**RUNNING, **WITH},
+    ),
+    put("resume from a hold", {**RUNNING, "resumedAt": NOW}, {**RUNNING, **WITH}),
+    put("put a pause back", {**RUNNING, **PAUSED}, {**RUNNING, **WITH}),
+    put(
+        "pause with a hold in place of what was typed",
+        {**HELD, **WITH},
+        {**HELD, "pausedWith": {"by": "x"}, "pausedOver": {"by": "x"}},
+        beside={HOLD: HOLDS_ALL},
+    ),
+    put(
+        "pause in place of a hold that was typed",
+        {"pausedOver": 1, "pausedWith": 1},
+        {"pausedOver": {"a": 1}, "pausedWith": {"a": 1}},
+    ),
+    patch("resume as a version that knows no hold", RESUMED, {**RELEASED, **WITH}),
+    put("mute a job", MUTED, path=MUTE),
+    put("mute a job anew", MUTED, {**MUTED, "until": NOW - 1}, MUTE),
+    put("mute a job of the longest name", MUTED, path=f"cron-mutes/{LONGEST}"),
+    patch(
+        "mute in its own write, with its act, and prune",
+        {MUTE: MUTED, f"{MUTE}2": None, ACT: {**DONE, "act": "mute"}},
+        {"cron-mutes": {"job2": {**MUTED, "until": NOW - 1}}},
+        "",
+    ),
+    delete("unmute a job", MUTED, MUTE),
     put("record an act", DONE, path=ACT),
     put("record an act without a reason", without(DONE, "why"), path=ACT),
     put("record an act on a name of 100 characters", {**DONE, "name": LONGEST}, path=ACT),
@@ -206,6 +264,18 @@ LEGAL = [
     patch("remark something beside a note of another kind", {"note": 7, "remark": 1}, {**RAN, "note": 7}, RUN),
     put("record a run by hand", without(RAN, "slot"), path=f"{RUN}-manual-a1b2c3"),
     patch("prune", {RUN[-20:]: None, "stray": None}, {RUN[-20:]: RAN, "stray": 1, "kept": 2}, "cron-runs/job"),
+    put("keep a traceback of a run that is recorded", "x" * 4_000, path=ERROR, beside=RECORDED),
+    put("keep one of a run by hand", "x", path=f"{ERROR}-manual-a1b2c3", beside={f"{RUN}-manual-a1b2c3": RAN}),
+    put("keep one in place of an earlier attempt's", "x", "y", ERROR, beside=RECORDED),
+    patch("keep one among others", {ERROR[-20:]: "x"}, {"other": "y"}, "cron-errors/job", RECORDED),
+    delete("remove the traceback of an earlier attempt", "x", ERROR),
+    patch(
+        "prune a traceback with its entry",
+        {RUN: None, ERROR: None},
+        {"cron-runs": {"job": {RUN[-20:]: RAN}}, "cron-errors": {"job": {RUN[-20:]: "x"}}},
+        "",
+    ),
+    delete("forget the tracebacks of a job", {RUN[-20:]: "x", "other": "y"}, "cron-errors/job"),
     # the steps
     put("record a step of a tick", DID, path=STEP, beside=LOCKED),
     put("record a step of a run by hand", DID, path=f"{TICK}-manual-a1b2c3/charge 42", beside=LOCKED),
@@ -260,7 +330,7 @@ LEGAL = [
     put("declare a job of the longest name", {**DECLARED, "declaredAt": NOW}, path=f"cron-jobs/{LONGEST}"),
     patch(
         "declare a job with the longest texts",
-        {**DECLARED, **{name: "x" * most for name, most in LENGTHS.items()}},
+        {**DECLARED, **{name: "x" * most for name, most in LENGTHS.items()}, "runbook": LONGEST_RUNBOOK},
         path=ENTRY,
     ),
     patch(
@@ -317,11 +387,7 @@ LEGAL = [
         {**without(HARMED, "unfinished"), "releasedAt": NOW, "expiresAt": NOW},
         HARMED,
     ),
-    put(
-        "unlock a wrong minimum hold",
-        {**HARMED, "releasedAt": 1e15, "expiresAt": 0},
-        {**HARMED, "releasedAt": 1e15},
-    ),
+    put("unlock a wrong minimum hold", {**HARMED, "releasedAt": 1e15, "expiresAt": 0}, {**HARMED, "releasedAt": 1e15}),
     *(patch(f"mend a wrong {name}", {name: value}, HARMED) for name, value in MENDED.items()),
     put("mend all", {**HARMED, **MENDED, "expiresAt": NOW, "unfinished": MENDED["slot"]}, HARMED),
     patch("mend a wrong expiry", {"expiresAt": NOW}, {**HARMED, "expiresAt": NOW + DAY + MINUTE + 1}),
@@ -358,7 +424,7 @@ LEGAL = [
     *(
         replace(get(f"read {path} as {auth['uid']}", path), auth=auth)
         for auth in (OVERRIDE, READER)
-        for path in ("cron-locks", "cron-locks/job", "cron-runs/job", "cron-acts", TICK, *SHARED)
+        for path in ("cron-locks", "cron-locks/job", "cron-runs/job", "cron-errors/job", "cron-acts", TICK, *SHARED)
     ),
 ]
 assert all(row.auth == OVERRIDE or (row.auth == READER and row.method == "GET") for row in LEGAL), "a reader reads"

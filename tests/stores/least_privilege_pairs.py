@@ -24,7 +24,7 @@ from tests.stores.least_privilege import (
     Node,
     without,
 )
-from tests.stores.least_privilege_values import CANCELLED, ENTRY, GROUP, HOUR, OLDER, RUN, STEP
+from tests.stores.least_privilege_values import CANCELLED, ENTRY, GROUP, HOLD, HOLDS_ALL, HOUR, OLDER, RUN, STEP
 
 LOCK = "cron-locks/job"
 SLOT, NEXT, LATER = str(RUNNING["slot"]), "2026-11-18T09:00:00Z", "2026-11-18T09:00:01Z"
@@ -140,6 +140,16 @@ PAIRS = [
         ("++", "-+", "-"),
         "only a pause that was over is over",
     ),
+    Pair(
+        {"pausedWith": HOLD[10:]},
+        {"pausedBy": "Ann"},
+        {**RELEASED, "paused": True},
+        FREE,
+        "whose a pause is, the name of the hold tells",
+        beside={HOLD: HOLDS_ALL},
+    ),
+    Pair({"until": 0}, {"by": "Ann"}, HOLDS_ALL, ("+-", "-+", "-"), "a hold is taken back, and not changed", HOLD),
+    Pair({"until": 0}, {"leaders": True}, HOLDS_ALL, ("+-", "-+", "-"), "a hold covers what it did", HOLD),
     # --- the end of an acquisition
     Pair({"releasedAt": NOW}, {"expiresAt": NOW}, HELD, ("+-", "-+", "+"), "only a release shortens a lease, and once"),
     Pair({"releasedAt": NOW}, {"expiresAt": 0}, HELD, FREE, "an unlock frees it, also after a release"),

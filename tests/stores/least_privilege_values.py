@@ -25,6 +25,9 @@ from tests.stores.least_privilege import (
 from firecron.base.instants import to_milliseconds
 
 RUN = "cron-runs/job/2026-11-18T09:00:00Z"
+ERROR = f"cron-errors/{RUN.partition('/')[2]}"
+# Its entry in the history.
+RECORDED: Node = {RUN: RAN}
 TICK = "cron-steps/job/2026-11-18T08:59:50Z"
 STEP = f"{TICK}/charge 42"
 INSTANCE = "cron-instances/00bf4b9c3f2a-a1b2c3"
@@ -40,22 +43,11 @@ MINUTE = 60_000
 # A day ahead of the server's time in the rows below: among them each month, each digit where it may stand, and the
 # days around a leap day and a new year. The rules add up such digits.
 INSTANTS = [
-    "2000-01-01T00:00:00Z",
-    "2001-12-31T23:59:59Z",
-    "2012-02-29T12:34:56Z",
-    "2026-11-19T09:00:00Z",
-    "2027-03-01T08:47:38Z",
-    "2028-02-28T19:26:07Z",
-    "2033-10-07T07:58:49Z",
-    "2044-04-04T04:44:44Z",
-    "2055-05-25T15:15:25Z",
-    "2066-06-16T16:06:16Z",
-    "2078-07-08T18:38:28Z",
-    "2080-08-12T22:22:22Z",
-    "2089-09-29T09:49:59Z",
-    "2096-03-01T00:00:00Z",
-    "2099-12-31T23:59:59Z",
-]
+    "2000-01-01T00:00:00Z", "2001-12-31T23:59:59Z", "2012-02-29T12:34:56Z", "2026-11-19T09:00:00Z",
+    "2027-03-01T08:47:38Z", "2028-02-28T19:26:07Z", "2033-10-07T07:58:49Z", "2044-04-04T04:44:44Z",
+    "2055-05-25T15:15:25Z", "2066-06-16T16:06:16Z", "2078-07-08T18:38:28Z", "2080-08-12T22:22:22Z",
+    "2089-09-29T09:49:59Z", "2096-03-01T00:00:00Z", "2099-12-31T23:59:59Z",
+]  # fmt: skip
 
 ACT = "cron-acts/2026-11-18T09:00:00Z-000-a1b2c3"
 DONE: Node = {"act": "pause", "at": NOW, "name": "job", "who": "w" * 200, "why": "w" * 500}
@@ -68,13 +60,23 @@ PAUSED: Node = {
 }
 OVER: Node = {**PAUSED, "pausedAt": NOW - 9, "pausedUntil": NOW}
 RESUMED: Node = {**dict.fromkeys(PAUSED), "resumedAt": NOW}
+HOLD = "cron-hold/00ffa1b2c3d4"
+HOLDS_ALL: Node = {"at": NOW, "by": "w" * 200, "until": NOW + 3_600_000, "why": "w" * 500}
+HOLDS_SOME: Node = {**HOLDS_ALL, "leaders": True, "match": "m" * 100, "service": "s" * 100}
+# A lock that it pauses, over another pause.
+WITH: Node = {**PAUSED, "pausedOver": "x" * 8_000, "pausedWith": HOLD[10:]}
+MUTE = "cron-mutes/job"
+MUTED: Node = {"by": "w" * 200, "until": NOW + 1, "why": "w" * 500}
 EVERY: Node = {**without(DECLARED, "line", "timezone"), "every": 2_700, "starting": GOOD_START}
 # The longest text of each field of the catalogue.
 LENGTHS = {
     **dict.fromkeys(("line", "revision", "role", "service"), 1_000),
-    **dict.fromkeys(("catchUp", "overlap", "timezone"), 100),
+    **dict.fromkeys(("catchUp", "onAbandoned", "overlap", "owner", "timezone"), 100),
+    "description": 200,
     "where": 500,
 }
+# As long as it may be.
+LONGEST_RUNBOOK = f"https://wiki.example.com/{'x' * 475}"
 
 # Each number that firecron writes, with the least and the greatest that it may be.
 BOUNDS: list[tuple[str, Node, str, int, int]] = [
@@ -86,6 +88,7 @@ BOUNDS: list[tuple[str, Node, str, int, int]] = [
     ("cron-locks/job", PAUSED, "pausedAt", 0, NOW + MINUTE),
     ("cron-locks/job", RESUMED, "resumedAt", 0, NOW + MINUTE),
     (ACT, DONE, "at", 0, NOW + MINUTE),
+    (HOLD, HOLDS_ALL, "at", 0, NOW + MINUTE),
     (RUN, RAN, "attempt", 1, 1_000),
     (RUN, UNRUN, "count", 1, 1_000),
     (RUN, RAN, "durationMs", 0, NOW),
@@ -102,9 +105,14 @@ BOUNDS: list[tuple[str, Node, str, int, int]] = [
     (GROUP, TOLD, "firstSeenAt", 0, NOW),
     (GROUP, TOLD, "heartbeat", 1, 3_600),
     (ENTRY, DECLARED, "alertAfter", 1, 1_000),
+    (ENTRY, DECLARED, "catchUpWindow", 0, 31_622_400),
     (ENTRY, DECLARED, "expectedRuntime", 0, 604_800),
     (ENTRY, DECLARED, "grace", 0, 86_400),
+    (ENTRY, DECLARED, "holdAtLeast", 0, 86_400),
+    (ENTRY, DECLARED, "maxRuntime", 0, 604_800),
+    (ENTRY, DECLARED, "retries", 0, 100),
     (ENTRY, DECLARED, "since", 0, NOW),
+    (ENTRY, DECLARED, "ttl", 0, 86_400),
     (ENTRY, EVERY, "every", 1, 31_622_400),
 ]
 # Each text of people and machines that firecron writes into a lock, a run, a step or a beat, with the longest.
@@ -142,7 +150,7 @@ def a_day_ahead(later: int) -> Iterator[Row]:
 RERUN: Node = {**CLAIMED, "slot": RUNNING["slot"], "unfinished": RUNNING["unfinished"], "attempt": 2}
 CANCELLED: Node = {**RUNNING, "cancel": RUNNING["fence"]}
 FAILED: Node = {**ENDED, "failures": 2, "outcome": "failed", "releasedAt": NOW, "expiresAt": NOW}
-SHARED = ("cron-instances", "cron-groups", "cron-jobs")
+SHARED = ("cron-instances", "cron-groups", "cron-jobs", "cron-hold", "cron-mutes")
 OLDER = "2026-11-18T08:00:00Z"
 
 

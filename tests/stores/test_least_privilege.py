@@ -33,6 +33,7 @@ from tests.stores.rule_questions import question
 
 from firecron.jobs.catalogue import group_fields
 from firecron.lock.fields import PAUSE_FIELDS
+from firecron.lock.holds import JobHold
 from firecron.lock.record import LOCK_FIELDS
 from firecron.runs.entry import Entry
 from firecron.steps.protocol import StepRecord
@@ -195,6 +196,8 @@ ENTRY = Entry(
         # `acquired` and `expires` are texts for people, and any value of `paused` means something.
         (("cron-locks", "$name"), (LOCK_FIELDS - {"acquired", "expires"}) | BESIDE),
         (("cron-acts", "$key"), {"act", "at", "name", "who", "why"}),
+        (("cron-hold", "$hold"), set(JobHold("", "", 1, 1, "", "", "", leaders=True).to_node())),
+        (("cron-mutes", "$name"), {"by", "until", "why"}),
         (("cron-runs", "$name", "$key"), set(ENTRY.to_node())),
         (("cron-steps", "$name", "$tick", "$step"), set(StepRecord(1, 1, 1, "me", 1, "1").to_node())),
         (("cron-instances", "$id"), {"seenAt", "startedAt", "instanceId", "jobs", "running"}),

@@ -1,4 +1,4 @@
-"""The shipped rules and two fields at a time: in which order they may be written, by whom, and what is a trap."""
+"""The shipped rules and two fields at a time: in which order, by whom, and what is a trap; and those before them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pytest
-from tests.stores.least_privilege import CLAIMED, DID, NOW, READER, RULES, RUNNING, STAMP, TAKEN, Node, patch, put
+from tests.stores.least_privilege import CLAIMED, DID, NOW, READER, RULES, RUNNING, STAMP, TAKEN, Node, Row, patch, put
+from tests.stores.least_privilege_before import before
 from tests.stores.least_privilege_legal import LEGAL
 from tests.stores.least_privilege_pairs import LOCK, PAIRS, STARTS, Pair
 from tests.stores.least_privilege_values import DAY, MINUTE
@@ -157,3 +158,29 @@ def test_a_claim_passes_at_all() -> None:
     """What the property above counts as a way out is a claim of the library's that these rules let pass."""
     assert acquires(owner(RUNNING), {**CLAIMED, "expiresAt": 0}, NOW + DAY, SHIPPED)
     assert not acquires(owner(RUNNING), {**RUNNING, "kind": "junk"}, NOW + DAY, SHIPPED)
+
+
+BEFORE = Rules.parse(before())
+
+
+def is_of_new_nodes(row: Row) -> bool:
+    """Whether the request is one to the holds or the mutes, which the version before does not know."""
+    paths = [row.path, *(row.body if isinstance(row.body, dict) and row.path == "" else ())]
+    return any(path.startswith(("cron-hold", "cron-mutes")) for path in paths)
+
+
+def test_rules_of_the_version_before_deny_only_what_is_new() -> None:
+    """They let pass all that jobs, locks and leaders write, also a pause with a hold. They deny the reader, the new
+    nodes, and ways out of what they let in.
+    """
+    denied = [row for row in LEGAL if not question(row)(BEFORE)]
+    assert {row.title for row in denied if row.auth != READER and not is_of_new_nodes(row)} == {
+        "record that a key was forgotten that can name no job",
+        "delete what nobody can read, so that it is done again",
+        "delete what is no text, so that it is done again",
+        "delete what has no result, so that it is done again",
+        "remove a kind beside a slot",
+        "remove a slot beside a kind",
+        "remove a kind that is none",
+    }
+    assert [row for row in LEGAL if (row.auth == READER or is_of_new_nodes(row)) and row not in denied] == []

@@ -1,4 +1,4 @@
-"""Access tokens: what a credential that fails, hangs or ages makes of the lock."""
+"""What the lock makes of a credential that fails, hangs or ages, and of what the database's rules forbid."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from google.auth.exceptions import DefaultCredentialsError, RefreshError, TransportError
+from tests.emulator.conftest import App, MakeApp
 
 from firecron.errors import Denied
 from firecron.lock.lease import Lease
@@ -136,79 +137,6 @@ def failing_find(error: type[Exception]) -> Callable[[], Credential]:
     return find
 
 
-@pytest.mark.parametrize("error", [RefreshError, TransportError])
-def test_a_credential_that_works_again(rtdb: Rtdb, timing: FakeTiming, error: type[Exception]) -> None:
-    """A refresh that failed is tried again by the next call, which succeeds."""
-    broken = True
-
-    def fail_while_broken() -> None:
-        if broken:
-            raise error(MESSAGE)
-
-    credential = FakeCredential(*[fail_while_broken] * 40)
-    service = make_service(rtdb, timing, lambda: credential)
-    assert not hasty(service, timing).acquire(NAME, 60)
-    broken = False
-    lease = service.acquire(NAME, 60)
-    assert isinstance(lease, Lease)
-    assert lease.release()
-    assert rtdb.get(PATH) is None
-
-
-def test_a_refresh_that_hangs_is_unavailable_in_time(rtdb: Rtdb, timing: FakeTiming) -> None:
-    """While the token endpoint hangs an acquire is unavailable in time, and a token that comes late serves the next."""
-    authenticator = Gate()
-    credential = FakeCredential(authenticator)
-    service = make_service(rtdb, timing, lambda: credential)
-    started = timing.mono()
-    answer = hasty(service, timing).acquire(NAME, 60)
-    assert timing.mono() - started <= 10_000
-    assert isinstance(answer, Refusal)
-    assert answer.reason == "unavailable"
-    assert "token" in answer.message
-    assert rtdb.count() == 0
-    authenticator.open.set()
-    refreshed()
-    assert isinstance(service.acquire(NAME, 60), Lease)
-    assert credential.refreshes == 1
-    assert bearers(rtdb) == ["Bearer token-1"]
-
-
-def test_a_token_is_refreshed_behind_the_back_of_the_requests(rtdb: Rtdb, timing: FakeTiming) -> None:
-    """A token near its end is used while a new one is fetched, and no request waits, though the fetching hangs."""
-    authenticator = Gate()
-    credential = FakeCredential(lambda: None, authenticator)
-    service = make_service(rtdb, timing, lambda: credential)
-    lease = service.acquire(NAME, LIFE)
-    assert isinstance(lease, Lease)
-    timing.advance(0.95 * LIFE)
-    assert lease.renew()
-    assert authenticator.reached.wait(30)
-    assert lease.renew()
-    authenticator.open.set()
-    refreshed()
-    assert lease.release()
-    assert credential.refreshes == 2
-    assert bearers(rtdb) == [f"Bearer token-{number}" for number in (1, 1, 1, 2)]
-
-
-def test_a_failed_refresh_is_no_harm_while_the_token_is_good(rtdb: Rtdb, timing: FakeTiming) -> None:
-    """When the early refresh fails the old token goes on to serve, and only its end makes the failure an answer."""
-    credential = FakeCredential(lambda: None, *[failing(RefreshError)] * 40)
-    service = make_service(rtdb, timing, lambda: credential)
-    lease = service.acquire(NAME, LIFE)
-    assert isinstance(lease, Lease)
-    timing.advance(0.95 * LIFE)
-    assert lease.renew()
-    refreshed()
-    assert lease.renew()
-    refreshed()
-    assert bearers(rtdb) == ["Bearer token-1"] * 3
-    timing.advance(0.1 * LIFE)
-    with pytest.raises(Denied, match=MESSAGE):
-        lease.renew()
-
-
 def test_a_token_that_the_database_rejects_is_replaced(rtdb: Rtdb, timing: FakeTiming) -> None:
     """After a 401 another token is fetched for the next request, once in five minutes at the most."""
     credential = FakeCredential()
@@ -224,3 +152,95 @@ def test_a_token_that_the_database_rejects_is_replaced(rtdb: Rtdb, timing: FakeT
     assert credential.refreshes == 2
     assert bearers(rtdb)[0] == "Bearer token-1"
     assert bearers(rtdb)[-1] == "Bearer token-2"
+
+
+TTL = 60
+
+MINE = "auth.uid === 'firecron'"
+CLOCK = {"cron-instances": {".read": MINE, ".write": MINE}}
+
+
+def rules(read: object, write: object) -> dict[str, object]:
+    return {"rules": {"cron-locks": {"$name": {".read": read, ".write": write}}, **CLOCK}}
+
+
+@pytest.fixture
+def app(make_app: MakeApp) -> App:
+    return make_app(databaseAuthVariableOverride={"uid": "firecron"})
+
+
+def service(app: App) -> LockService:
+    # Generous, because nothing here waits for them.
+    return LockService(app, load(request_timeout=20, acquire_timeout=20, release_timeout=20))
+
+
+def refusal_of(answer: Lease | Refusal) -> Refusal:
+    assert isinstance(answer, Refusal), answer
+    return answer
+
+
+def sent(rtdb: Rtdb) -> str:
+    return " ".join(request.method for request in rtdb.emulator.requests.matching(path=PATH))
+
+
+@pytest.mark.parametrize(
+    ("read", "write", "requests"),
+    [
+        pytest.param(False, False, "PUT GET", id="read-and-write"),
+        pytest.param(MINE, False, "PUT GET PUT DELETE", id="write-only"),
+        pytest.param(False, "false && data.exists()", "PUT GET", id="by-data"),
+    ],
+)
+def test_what_the_rules_forbid_is_denied(rtdb: Rtdb, app: App, read: object, write: object, requests: str) -> None:
+    """A free lock that may not be written is denied, and so is one that may not be read; nothing is stored."""
+    rtdb.set_rules(rules(read, write))
+    refusal = refusal_of(service(app).acquire(NAME, TTL))
+    assert refusal.reason == "denied"
+    assert isinstance(refusal.error, Denied)
+    assert "rules" in refusal.message
+    assert sent(rtdb) == requests
+    assert rtdb.get(PATH) is None
+
+
+def test_a_clock_that_may_not_be_asked_is_denied(rtdb: Rtdb, app: App) -> None:
+    """Rules that forbid the write by which the time is asked are told as denied, before anything is written."""
+    rtdb.set_rules({"rules": {"cron-locks": {".read": MINE, ".write": MINE}}})
+    assert refusal_of(service(app).acquire(NAME, TTL)).reason == "denied"
+    assert rtdb.get() is None
+
+
+@pytest.mark.usefixtures("loser_sends")
+def test_a_loser_whom_all_rules_stop_is_told_that_it_is_held(rtdb: Rtdb, app: App) -> None:
+    """Who may read but not write is told that a lock is held while it is, and that it is denied when it isn't."""
+    lease = service(app).acquire(NAME, TTL)
+    assert isinstance(lease, Lease)
+    rtdb.set_rules(rules(MINE, False))
+    assert refusal_of(service(app).acquire(NAME, TTL)).reason == "held"
+    rtdb.set(PATH, None)
+    assert refusal_of(service(app).acquire(NAME, TTL)).reason == "denied"
+
+
+@pytest.mark.parametrize("read", [MINE, False])
+def test_a_holder_whom_the_rules_stop_keeps_its_lease_as_it_is(rtdb: Rtdb, make_app: MakeApp, read: object) -> None:
+    """When the rules change under a holder its renewal raises Denied, its release gives up, and the record stays."""
+    # Time passes only in the pauses between the tries.
+    holder = LockService(make_app(databaseAuthVariableOverride={"uid": "firecron"}), timing=FakeTiming())
+    lease = holder.acquire(NAME, TTL)
+    assert isinstance(lease, Lease)
+    before = rtdb.get(PATH)
+    rtdb.set_rules(rules(read, False))
+    with pytest.raises(Denied):
+        lease.renew()
+    assert not lease.lost
+    assert not lease.release()
+    assert rtdb.get(PATH) == before
+
+
+def test_without_an_override_the_rules_are_passed_by(rtdb: Rtdb, make_app: MakeApp) -> None:
+    """An administrator's app locks under rules that let nobody in, and a null override is nobody."""
+    rtdb.set_rules({"rules": {".read": False, ".write": False}})
+    nobody = service(make_app(databaseAuthVariableOverride=None))
+    assert refusal_of(nobody.acquire(NAME, TTL)).reason == "denied"
+    lease = service(make_app()).acquire(NAME, TTL)
+    assert isinstance(lease, Lease)
+    assert rtdb.get(PATH) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 import requests
@@ -30,7 +31,7 @@ class TestOnTheOfficialEmulator(LockConformance):
 
     def make_service(self, settings: Settings, timing: Timing) -> LockService:
         url = f"http://{HOST}/?ns={NAMESPACE}"
-        return LockService(settings=settings.model_copy(update={"database_url": url}), timing=timing)
+        return LockService(settings=replace(settings, database_url=url), timing=timing)
 
     def read(self, path: str) -> object:
         return self.call("GET", path)

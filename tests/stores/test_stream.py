@@ -345,6 +345,7 @@ REGION = "https://my-app.europe-west1.firebasedatabase.app/a.json"
             "https://s-1.europe-west1.firebasedatabase.app",
         ),
         (OWN, "http://s-usc1c-nss-1.firebaseio.com/a.json", None),
+        (OWN, "http://my-app.firebaseio.com:443/b.json", None),
         (OWN, "https://firebaseio.com.evil.example/a.json", None),
         (OWN, "https://evil.example/.firebaseio.com", None),
         (OWN, "https://my-app.firebaseio.com@evil.example/", None),

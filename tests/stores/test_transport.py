@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from queue import LifoQueue
 from typing import Any
 
@@ -17,7 +18,8 @@ from urllib3.exceptions import ConnectTimeoutError
 
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.rtdb import transport
-from firecron.rtdb.transport import DeadlineExceeded, NoReply, Reply
+from firecron.rtdb.failures import DeadlineExceeded, NoReply
+from firecron.rtdb.transport import Reply
 from firecron.testing import FakeTiming
 from firecron.testing.conformance.kit import real_clock
 
@@ -411,40 +413,33 @@ def test_while_python_ends_a_connection_is_made_without_a_thread(
         assert server.connections == 1
 
 
-def test_a_proxy_from_the_environment_is_used(client_of: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the environment says of proxies is asked once, when the transport is made."""
-    with serving(answering(OK)) as proxy:
-        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
-        monkeypatch.delenv("NO_PROXY")
+@contextmanager
+def through(proxy: Raw, monkeypatch: pytest.MonkeyPatch, user: str = "") -> Iterator[Client]:
+    """A client of a database behind this proxy, which only the environment of its making names."""
+    with monkeypatch.context() as patch:
+        patch.setenv("HTTP_PROXY", f"http://{user}127.0.0.1:{proxy.port}")
+        patch.delenv("NO_PROXY", raising=False)
         client = Client("rtdb.test")
-        monkeypatch.delenv("HTTP_PROXY")
-        assert client.get().content == b"body"
-        client.transport.close()
-        assert proxy.requests[0].startswith(b"GET http://rtdb.test/node.json HTTP/1.1\r\n")
+    yield client
+    client.transport.close()
 
 
-def test_a_proxy_that_drips_is_left_at_the_deadline(client_of: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("user", ["", "ann:secret@"])
+def test_a_proxy_from_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, user: str) -> None:
+    """What the environment says of proxies is asked once, when the transport is made. Without a tunnel a proxy asks for
+    its password each time.
+    """
+    with serving(answering(OK)) as proxy, through(proxy, monkeypatch, user) as client:
+        assert [client.get().content for _ in range(2)] == [b"body"] * 2
+        for request in proxy.requests:
+            assert request.startswith(b"GET http://rtdb.test/node.json HTTP/1.1\r\n")
+            assert (b"Proxy-Authorization: Basic YW5uOnNlY3JldA==\r\n" in request) is bool(user)
+
+
+def test_a_proxy_that_drips_is_left_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Through a proxy the same deadline holds."""
-    with serving(dripping(HEAD, LONG_HEADER)) as proxy:
-        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
-        monkeypatch.delenv("NO_PROXY")
-        client = Client("rtdb.test")
-        with pytest.raises(NoReply):
-            client.get(SHORT)
-        client.transport.close()
-
-
-def test_a_proxys_password_is_in_each_request(client_of: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a tunnel a proxy asks for its password each time."""
-    with serving(answering(OK)) as proxy:
-        monkeypatch.setenv("HTTP_PROXY", f"http://ann:secret@127.0.0.1:{proxy.port}")
-        monkeypatch.delenv("NO_PROXY")
-        client = Client("rtdb.test")
-        client.get(), client.get()
-        client.transport.close()
-        assert [b"Proxy-Authorization: Basic YW5uOnNlY3JldA==\r\n" in request for request in proxy.requests] == [
-            True
-        ] * 2
+    with serving(dripping(HEAD, LONG_HEADER)) as proxy, through(proxy, monkeypatch) as client, pytest.raises(NoReply):
+        client.get(SHORT)
 
 
 @pytest.mark.parametrize("line_break", ["\r\n", "\n", "\r"])

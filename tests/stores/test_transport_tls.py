@@ -19,7 +19,8 @@ from tests.stores.raw_server import LONG, Behaviour, Wire, answering, serving
 
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.errors import ConfigurationError
-from firecron.rtdb.transport import NoReply, Reply, Transport
+from firecron.rtdb.failures import NoReply
+from firecron.rtdb.transport import Reply, Transport
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"
@@ -128,11 +129,7 @@ def test_a_server_that_drips_is_left_at_the_deadline(over_tls: Wrap) -> None:
         wire.request()
         wire.drip(b"HTTP/1.1 200 OK\r\nX-Long: " + b"a" * 100)
 
-    with (
-        serving(over_tls(drip)) as server,
-        calling(f"localhost:{server.port}") as database,
-        pytest.raises(NoReply),
-    ):
+    with serving(over_tls(drip)) as server, calling(f"localhost:{server.port}") as database, pytest.raises(NoReply):
         get(database, SHORT)
 
 

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.triggers.triggering import HEADER, NINE, TEN, Fleet, Gate, Instance, Reply, asgi_call, asgi_request, aside
+from tests.page.paging import Reply, asgi_call, asgi_request, on_a_loop
+from tests.triggers.triggering import HEADER, NINE, TEN, Fleet, Gate, Instance, aside
 
 from firecron import ConfigurationError, FireCron, Run, distributed_cron
 from firecron.base.tracing import Trace, current_trace
@@ -31,7 +32,7 @@ from rtdb_emulator.pytest_plugin import Rtdb
 )
 def test_a_path_is_looked_at_below_the_mount(rtdb: Rtdb, path: str, root: str, status: int) -> None:
     """Whether the server's path has the mount's in it, as ASGI says, or not."""
-    assert asgi_call(Fleet().instance().app, "POST", path, [(HEADER, NINE)], root).status == status
+    assert asgi_call(Fleet().instance().app, "POST", path, [(HEADER, NINE)], root_path=root).status == status
 
 
 @pytest.mark.parametrize(
@@ -89,13 +90,11 @@ def test_a_run_goes_on_when_the_client_hangs_up(rtdb: Rtdb) -> None:
             await task
 
     asyncio.run(hang_up())
-    lock = rtdb.get("/cron-locks/digest")
-    assert isinstance(lock, dict)
+    lock: Any = rtdb.get("/cron-locks/digest")
     assert "releasedAt" not in lock
     authenticator.open()
     assert done.wait(20)
     lock = rtdb.get("/cron-locks/digest")
-    assert isinstance(lock, dict)
     assert (lock["slot"], lock["outcome"]) == (NINE, "succeeded")
 
 
@@ -105,8 +104,8 @@ def test_a_run_is_part_of_the_requests_trace(rtdb: Rtdb) -> None:
     one = Fleet(body=lambda run: traces.append(current_trace.get())).instance()
     for digit in "12":
         header = ("Traceparent", f"00-{digit * 32}-{digit * 16}-01")
-        assert asgi_call(one.app, "POST", "/digest", [header], "").status == 200
-    assert asgi_call(one.app, "POST", "/digest", [], "").status == 200
+        assert asgi_call(one.app, "POST", "/digest", [header]).status == 200
+    assert asgi_call(one.app, "POST", "/digest").status == 200
     assert traces == [Trace("1" * 32, "1" * 16, True), Trace("2" * 32, "2" * 16, True), None]
 
 
@@ -141,7 +140,8 @@ def types(server: Server) -> list[str]:
     return [message["type"] for message in server.sent]
 
 
-def test_alone_it_starts_and_stops_the_jobs(rtdb: Rtdb) -> None:
+@on_a_loop
+async def test_alone_it_starts_and_stops_the_jobs(rtdb: Rtdb) -> None:
     """Served alone, jobs start and stop with the server, and async ones run on its event loop."""
     loops: list[object] = []
 
@@ -152,22 +152,20 @@ def test_alone_it_starts_and_stops_the_jobs(rtdb: Rtdb) -> None:
     crons = FireCron(digest, enabled=True)
     app = crons.trigger_app(trust_cloud_run_iam=True)
 
-    async def live() -> None:
-        server = Server(app)
-        await server.start()
-        assert crons.registry.state("digest") == "ticking"
-        reply = await asgi_request(app, "POST", "/digest", [(HEADER, NINE)])
-        assert reply.said == (200, "succeeded")
-        assert loops == [asyncio.get_running_loop()]
-        await server.stop()
-        assert types(server) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
-        assert (await asgi_request(app, "POST", "/digest", [(HEADER, TEN)])).said == (503, "stopping")
-
-    asyncio.run(live())
+    server = Server(app)
+    await server.start()
+    assert crons.registry.state("digest") == "ticking"
+    reply = await asgi_request(app, "POST", "/digest", [(HEADER, NINE)])
+    assert reply.said == (200, "succeeded")
+    assert loops == [asyncio.get_running_loop()]
+    await server.stop()
+    assert types(server) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert (await asgi_request(app, "POST", "/digest", [(HEADER, TEN)])).said == (503, "stopping")
     assert crons.registry.state("digest") == "idle"
 
 
-def test_a_start_that_fails_is_told_to_the_server(rtdb: Rtdb) -> None:
+@on_a_loop
+async def test_a_start_that_fails_is_told_to_the_server(rtdb: Rtdb) -> None:
     """A job that can't be started fails the server's startup, with what is wrong."""
 
     @distributed_cron("digest", "0 9 * * *", lock_ttl=2)
@@ -175,19 +173,17 @@ def test_a_start_that_fails_is_told_to_the_server(rtdb: Rtdb) -> None:
 
     crons = FireCron(digest, enabled=True)
 
-    async def live() -> None:
-        server = Server(crons.trigger_app(trust_cloud_run_iam=True))
-        await server.start()
-        (message,) = server.sent
-        assert message["type"] == "lifespan.startup.failed"
-        with pytest.raises(ConfigurationError) as caught:
-            crons.start()
-        assert message["message"] == str(caught.value)
-
-    asyncio.run(live())
+    server = Server(crons.trigger_app(trust_cloud_run_iam=True))
+    await server.start()
+    (message,) = server.sent
+    assert message["type"] == "lifespan.startup.failed"
+    with pytest.raises(ConfigurationError) as caught:
+        crons.start()
+    assert message["message"] == str(caught.value)
 
 
-def test_an_async_job_without_a_lifespan_has_a_loop_of_its_own(rtdb: Rtdb) -> None:
+@on_a_loop
+async def test_an_async_job_without_a_lifespan_has_a_loop_of_its_own(rtdb: Rtdb) -> None:
     """Where nothing was started, an async job runs on a loop of its own, and not on the one that serves."""
     loops: list[object] = []
 
@@ -197,11 +193,8 @@ def test_an_async_job_without_a_lifespan_has_a_loop_of_its_own(rtdb: Rtdb) -> No
 
     one = Instance(FireCron(digest, enabled=False), "asgi", {"trust_cloud_run_iam": True})
 
-    async def serve() -> None:
-        assert (await asgi_request(one.app, "POST", "/digest", [(HEADER, NINE)])).said == (200, "succeeded")
-        assert loops != [asyncio.get_running_loop()]
-
-    asyncio.run(serve())
+    assert (await asgi_request(one.app, "POST", "/digest", [(HEADER, NINE)])).said == (200, "succeeded")
+    assert loops != [asyncio.get_running_loop()]
     assert len(loops) == 1
 
 

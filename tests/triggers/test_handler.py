@@ -36,9 +36,7 @@ class Bench:
         self.heard: list[Event] = []
         everybody = CloudRunIam(self.crons.events, {})
         access = TriggerAccess(everybody, everybody)
-        self.handler = Handler(
-            self.crons.registry, self.crons.database, self.crons.history, self.crons.health, access, list
-        )
+        self.handler = Handler(self.crons.registry, self.crons.history, self.crons.board, access, list)
         self.crons.events.subscribe(self.heard.append)
 
     def work(self) -> Callable[[], SiteReply]:

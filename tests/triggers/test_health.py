@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 from jsonschema import validate
-from tests.catalogued import HOUR, Catalogue
+from tests.catalogued import HOUR, Catalogue, now
 from tests.cli.schemas import HEALTH
-from tests.triggers.triggering import AUDIENCE, EMAIL, SHELLS, Fleet, Google, Instance, Reply, Shell, google
+from tests.page.paging import Reply, Shell
+from tests.triggers.triggering import AUDIENCE, EMAIL, Fleet, Google, Instance, google
 
-from firecron.errors import ConfigurationError
+from firecron.lock.fields import hold_name
+from firecron.lock.holds import JobHold, held
 from firecron.triggers.access import OidcVerifier
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -40,7 +42,6 @@ def health(instance: Instance, method: str = "GET", query: str = "") -> Reply:
     return reply
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_jobs_that_are_as_they_should_be_are_200(catalogue: Catalogue, rtdb: Rtdb, shell: Shell) -> None:
     """Nor is a pause a failure, or revisions that disagree; HEAD has the status alone, and nothing is cached."""
     rtdb.set("/cron-locks/digest/paused", True)
@@ -52,7 +53,27 @@ def test_jobs_that_are_as_they_should_be_are_200(catalogue: Catalogue, rtdb: Rtd
     assert health(instance, "HEAD").status == 200
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+def test_jobs_that_are_held_are_200(catalogue: Catalogue, rtdb: Rtdb) -> None:
+    """The word says so; a job that is not held and late is a failure nevertheless."""
+    at = now()
+    hold = JobHold(hold_name("0000", "ann", at), "ann", at, at + HOUR, "migrating", match="d*")
+    rtdb.set("/cron-locks/digest", held(rtdb.get("/cron-locks/digest"), at, hold))
+    assert health(Fleet().instance()).body == {"status": "held", "jobs": []}
+    catalogue.declare("import", "*/5 * * * *")
+    catalogue.ran("import", ago=2 * HOUR)
+    assert health(Fleet().instance()).body["status"] == "failing"
+
+
+def test_of_a_muted_job_nothing_is_said(catalogue: Catalogue, rtdb: Rtdb) -> None:
+    """It is late, and that is no failure until the mute is over, by RTDB's time."""
+    catalogue.declare("import", "*/5 * * * *")
+    catalogue.ran("import", ago=2 * HOUR)
+    rtdb.set("/cron-mutes/import", {"until": now() + HOUR, "by": "ann", "why": "known"})
+    assert health(Fleet().instance()).body == {"status": "ok", "jobs": []}
+    rtdb.set("/cron-mutes/import/until", now() - 1)
+    assert health(Fleet().instance()).body["status"] == "failing"
+
+
 def test_a_job_that_is_late_is_503(catalogue: Catalogue, shell: Shell) -> None:
     """The body names the jobs that are not as they should be, with the verdict, and none of the others."""
     catalogue.declare("import", "*/5 * * * *")
@@ -66,7 +87,6 @@ def test_a_job_that_is_late_is_503(catalogue: Catalogue, shell: Shell) -> None:
     assert health(instance, "HEAD").status == 503
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_database_that_is_away_is_503_unknown(catalogue: Catalogue, rtdb: Rtdb, shell: Shell) -> None:
     """Nobody knows then whether a job is late: that is no "ok", and the log says why, once."""
     rtdb.faults.answer(503, times=None)
@@ -78,14 +98,12 @@ def test_a_database_that_is_away_is_503_unknown(catalogue: Catalogue, rtdb: Rtdb
     assert "503" in event.message
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_database_without_a_job_is_503_unknown(rtdb: Rtdb, shell: Shell) -> None:
     """As where it is the wrong database, or the wrong prefix: nothing says that a job runs."""
     reply = health(Fleet().instance(shell))
     assert (reply.status, reply.body) == (503, {"status": "unknown", "jobs": []})
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_an_expected_job_that_is_not_there_is_503(catalogue: Catalogue, shell: Shell) -> None:
     """`expect` names the jobs that have to be there, once with commas or several times."""
     instance = Fleet().instance(shell)
@@ -135,7 +153,6 @@ def test_a_hundred_callers_at_once_cost_one_read(catalogue: Catalogue, rtdb: Rtd
     assert [rtdb.count(path=f"/cron-{node}", method="GET") for node in ("jobs", "locks", "groups")] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_job_named_health_can_be_run(catalogue: Catalogue, shell: Shell) -> None:
     """The path is a monitoring service's only for GET and HEAD."""
     instance = Fleet().instance(shell)
@@ -143,7 +160,6 @@ def test_a_job_named_health_can_be_run(catalogue: Catalogue, shell: Shell) -> No
     assert (reply.status, reply.body["result"]) == (404, "unknown_job")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_monitoring_account_may_ask_and_run_nothing(
     catalogue: Catalogue, certified: tuple[Google, str], shell: Shell
 ) -> None:
@@ -162,18 +178,3 @@ def test_a_monitoring_account_may_ask_and_run_nothing(
     assert [status(EMAIL, *one) for one in asked] == [200, 200, 200, 200, 404]
     assert [status("who@example.com", *one) for one in asked] == [403] * 5
     assert instance.call("GET", "/health").status == 401
-
-
-@pytest.mark.parametrize(
-    ("access", "said"),
-    [
-        ({"trust_cloud_run_iam": True, "health_email": MONITOR}, "so it needs audience= and email="),
-        ({"health_email": MONITOR}, "doesn't say which callers it serves"),
-        ({"audience": AUDIENCE, "email": EMAIL, "health_email": "monitor"}, "health_email='monitor' is not an e-mail"),
-        ({"audience": AUDIENCE, "email": EMAIL, "health_email": ()}, r"health_email=\(\) is empty"),
-    ],
-)
-def test_a_wish_that_nobody_can_check_is_refused(rtdb: Rtdb, access: dict[str, object], said: str) -> None:
-    """A monitoring account needs tokens that are verified, and an address."""
-    with pytest.raises(ConfigurationError, match=said):
-        Fleet().instance(access=access)

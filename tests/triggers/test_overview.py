@@ -6,18 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.page.paging import wsgi_call
+from tests.page.paging import Shell, wsgi_call
 from tests.triggers.test_slots import IMPATIENT, LOCK, boom
-from tests.triggers.triggering import NINE, SHELLS, TEN, Fleet, Shell
+from tests.triggers.triggering import NINE, TEN, Fleet
 
 from rtdb_emulator.pytest_plugin import Rtdb
-
-
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> Shell:
-    """Both frameworks, which must not differ."""
-    found: Shell = request.param
-    return found
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.simulation.world import NINE, START, slot
+from tests.triggers.triggering import AUDIENCE, EMAIL
 
 from firecron import ConfigurationError, FireCron, Run, Unavailable, distributed_cron
 from firecron.base.events import Event, Events
@@ -31,8 +32,6 @@ from firecron.triggers.handler import (
     parse_schedule_time,
 )
 
-AUDIENCE = "https://api.example.run.app"
-EMAIL = "scheduler@project.iam.gserviceaccount.com"
 MARGIN = 1_000
 
 
@@ -236,11 +235,17 @@ def test_the_future_begins_after_the_margin(ahead: int, expected: bool) -> None:
         ({"audience": [AUDIENCE, " "], "email": EMAIL}, "audience="),
         ({"audience": AUDIENCE, "email": []}, r"email=\[\]"),
         ({"audience": AUDIENCE, "email": "scheduler"}, "email='scheduler' is not an e-mail address"),
+        ({"trust_cloud_run_iam": True, "health_email": EMAIL}, "so it needs audience= and email="),
+        ({"health_email": EMAIL}, "doesn't say which callers it serves"),
+        ({"audience": AUDIENCE, "email": EMAIL, "health_email": "monitor"}, "health_email='monitor' is not an e-mail"),
+        ({"audience": AUDIENCE, "email": EMAIL, "health_email": ()}, r"health_email=\(\) is empty"),
     ],
 )
 @pytest.mark.parametrize("make", ["trigger_app", "trigger_blueprint", "trigger_urls"])
 def test_who_may_trigger_must_be_said(wishes: dict[str, Any], complaint: str, make: str) -> None:
-    """Nothing is open by default: what isn't said in exactly one way is a ConfigurationError that says how."""
+    """Nothing is open by default: what isn't said in exactly one way is a ConfigurationError that says how. A
+    monitoring account needs tokens that are verified, and an address.
+    """
     timing = FakeTiming()
     crons = FireCron(store=MemoryStore(timing.now), timing=timing)
     trigger: Callable[..., object] = getattr(crons, make)

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.triggers.triggering import HEADER, NINE, SHELLS, TEN, Fleet, Gate, Instance, Reply, Shell, asgi_call, aside
+from tests.page.paging import Reply, Shell, asgi_call
+from tests.simulation.instance import go_on
+from tests.triggers.triggering import HEADER, NINE, TEN, Fleet, Gate, Instance, aside
 
 from firecron import Run, Stopping
 from firecron.base.instants import to_text
-from firecron.runs.turn import WantedClaim
 from rtdb_emulator.pytest_plugin import Rtdb
 
 LOCK = "/cron-locks/digest"
@@ -25,13 +26,6 @@ IMPATIENT: dict[str, Any] = {"acquire_timeout": 0.3, "request_timeout": 0.3, "re
 
 def boom(run: Run) -> None:
     raise ValueError("no mail today")
-
-
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> Shell:
-    """Both frameworks, which must not differ."""
-    found: Shell = request.param
-    return found
 
 
 def entries(rtdb: Rtdb) -> dict[str, Any]:
@@ -52,8 +46,7 @@ def test_a_tick_is_claimed_once(rtdb: Rtdb, shell: Shell) -> None:
     assert [instance.post(NINE).said for instance in (one, two)] == [(200, "already_done")] * 2
     assert two.post(TEN).said == (200, "succeeded")
     assert fleet.slots() == [NINE, TEN]
-    lock = rtdb.get(LOCK)
-    assert isinstance(lock, dict)
+    lock: Any = rtdb.get(LOCK)
     assert (lock["slot"], lock["outcome"]) == (TEN, "succeeded")
     assert [(entries(rtdb)[slot]["trigger"], entries(rtdb)[slot]["outcome"]) for slot in (NINE, TEN)] == [
         ("http", "succeeded"),
@@ -113,8 +106,7 @@ def test_without_a_tick_that_has_come_it_is_a_run_by_hand(rtdb: Rtdb, shell: She
     replies = [one.post(header) for _ in range(2)]
     assert [(reply.said, reply.body["slot"]) for reply in replies] == [((200, "succeeded"), None)] * 2
     assert fleet.slots() == [None, None]
-    lock = rtdb.get(LOCK)
-    assert isinstance(lock, dict)
+    lock: Any = rtdb.get(LOCK)
     assert "slot" not in lock
     assert [(entry["trigger"], "slot" in entry) for entry in entries(rtdb).values()] == [("http", False)] * 2
     assert {reply.body["run"] for reply in replies} == {run.idempotency_key for run in fleet.runs}
@@ -127,11 +119,7 @@ def test_a_failed_run_by_hand_is_500(rtdb: Rtdb, shell: Shell) -> None:
 
 @pytest.mark.parametrize(
     ("header", "slot"),
-    [
-        ("2020-01-05T09:00:00.123456789Z", NINE),
-        ("2020-01-05T04:00:00-05:00", NINE),
-        ("2020-01-05t09:00:00z", NINE),
-    ],
+    [("2020-01-05T09:00:00.123456789Z", NINE), ("2020-01-05T04:00:00-05:00", NINE), ("2020-01-05t09:00:00z", NINE)],
 )
 def test_the_header_is_rfc_3339(rtdb: Rtdb, shell: Shell, header: str, slot: str) -> None:
     """Fractions of up to nine digits are cut off, and offsets are understood."""
@@ -161,22 +149,23 @@ def test_two_headers_are_none(rtdb: Rtdb) -> None:
 
 
 @pytest.mark.parametrize(("slot", "warnings"), [(NINE, 0), ("2020-01-05T09:00:01Z", 1)])
-def test_a_tick_off_the_schedule_is_claimed_with_a_warning(rtdb: Rtdb, shell: Shell, slot: str, warnings: int) -> None:
-    """A slot that the job's schedule doesn't have is claimed all the same, and said."""
-    fleet = Fleet()
+@pytest.mark.parametrize(
+    ("line", "options", "remedy"),
+    [
+        ("0 9 * * *", {}, "give Cloud Scheduler the same line and time zone"),
+        (None, {"every": 1800}, "give Cloud Scheduler a line that has the same ticks"),
+    ],
+)
+def test_a_tick_off_the_schedule_is_claimed_with_a_warning(
+    rtdb: Rtdb, shell: Shell, line: str | None, options: dict[str, Any], remedy: str, slot: str, warnings: int
+) -> None:
+    """A slot that the job's schedule doesn't have, a line or `every`, is claimed all the same, and said."""
+    fleet = Fleet(options, line)
     one = fleet.instance(shell)
     assert one.post(slot).said == (200, "succeeded")
     assert fleet.slots() == [slot]
-    assert [event.level for event in one.said("trigger.off_schedule")] == [logging.WARNING] * warnings
-
-
-@pytest.mark.parametrize(("slot", "warnings"), [(NINE, 0), ("2020-01-05T09:00:01Z", 1)])
-def test_a_trigger_of_even_distances_is_compared_too(rtdb: Rtdb, shell: Shell, slot: str, warnings: int) -> None:
-    """A job with `every` is run for its slot, and a WARNING about any other one asks for a line with its ticks."""
-    one = Fleet({"every": 1800}, line=None).instance(shell)
-    assert one.post(slot).said == (200, "succeeded")
-    said = [event.message for event in one.said("trigger.off_schedule")]
-    assert ["give Cloud Scheduler a line that has the same ticks" in message for message in said] == [True] * warnings
+    said = [(event.level, remedy in event.message) for event in one.said("trigger.off_schedule")]
+    assert said == [(logging.WARNING, True)] * warnings
 
 
 def server_now(instance: Instance) -> int:
@@ -203,9 +192,9 @@ def test_a_tick_and_a_trigger_at_the_same_instant_are_one_run(rtdb: Rtdb, shell:
     ticking, triggered = fleet.instance(shell), fleet.instance(shell)
     server_now(ticking)
     due = to_text(server_now(triggered))
-    runner, job = ticking.crons.engine.runner, ticking.crons.registry.get("digest")
+    engine, job = ticking.crons.engine, ticking.crons.registry.get("digest")
     calls: dict[str, Callable[[], object]] = {
-        "tick": lambda: runner.go_on(runner.turn(job, WantedClaim(due, "schedule"))) or "done",
+        "tick": lambda: go_on(engine, engine.lanes.attempt(job, due)) or "done",
         "trigger": lambda: triggered.post(due),
     }
     (loser,) = calls.keys() - {winner}
@@ -335,7 +324,6 @@ def test_jobs_of_other_kinds_are_triggered(rtdb: Rtdb, shell: Shell, options: di
     assert one.post().said == (200, "succeeded")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(
     ("options", "method", "header", "said", "slot"),
     [
@@ -347,13 +335,7 @@ def test_jobs_of_other_kinds_are_triggered(rtdb: Rtdb, shell: Shell, options: di
     ],
 )
 def test_every_answer_names_its_job(
-    rtdb: Rtdb,
-    shell: Shell,
-    options: dict[str, Any],
-    method: str,
-    header: str,
-    said: tuple[int, str],
-    slot: str | None,
+    rtdb: Rtdb, shell: Shell, options: dict[str, Any], method: str, header: str, said: tuple[int, str], slot: str | None
 ) -> None:
     """Whatever the answer about a job, its body names the job, and the tick where one was to run."""
     one = Fleet(options).instance(shell)
@@ -362,7 +344,6 @@ def test_every_answer_names_its_job(
     assert (reply.said, reply.body["job"], reply.body["slot"]) == (said, "digest", slot)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_job_that_is_not_there_is_said_to_be(rtdb: Rtdb, shell: Shell) -> None:
     """The message names the job that was asked for."""
     reply = Fleet().instance(shell).call("POST", "/other", {HEADER: NINE})

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import jwt
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
-from flask import Flask
-from tests.page.paging import django_app, wsgi_call
+from tests.page.paging import Reply, Served, Shell
 from tests.simulation.chance import Chance
 
 from firecron import FireCron, Run, distributed_cron
-from firecron.base.events import Event
 from firecron.settings import load
 
 AUDIENCE = "https://api.example.run.app"
@@ -31,43 +28,6 @@ EMAIL = "scheduler@project.iam.gserviceaccount.com"
 HEADER = "X-CloudScheduler-ScheduleTime"
 NINE = "2020-01-05T09:00:00Z"
 TEN = "2020-01-06T09:00:00Z"
-
-Shell: TypeAlias = Literal["asgi", "flask", "django"]
-SHELLS: tuple[Shell, ...] = ("asgi", "flask", "django")
-
-
-@dataclass(frozen=True)
-class Reply:
-    status: int
-    headers: dict[str, str]
-    body: dict[str, Any]
-
-    @property
-    def said(self) -> tuple[int, str]:
-        """The status, and what the body says came of it."""
-        return self.status, self.body["result"]
-
-
-def asgi_call(app: Any, method: str, path: str, headers: Iterable[tuple[str, str]] = (), root: str = "") -> Reply:
-    """One request to an ASGI application, on an event loop of its own."""
-    return asyncio.run(asgi_request(app, method, path, headers, root))
-
-
-async def asgi_request(
-    app: Any, method: str, path: str, headers: Iterable[tuple[str, str]] = (), root: str = ""
-) -> Reply:
-    raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
-    path, _, query = path.partition("?")
-    sent: list[dict[str, Any]] = []
-
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
-
-    scope = {"path": path, "raw_path": path.encode(), "query_string": query.encode(), "root_path": root, "headers": raw}
-    await app({"type": "http", "method": method, **scope}, None, send)
-    start, body = sent
-    shown = {name.decode(): value.decode() for name, value in start["headers"]}
-    return Reply(start["status"], shown, json.loads(body["body"]) if method != "HEAD" else {})
 
 
 @dataclass
@@ -82,12 +42,7 @@ class Fleet:
     runs: list[Run] = field(default_factory=list)
 
     def instance(
-        self,
-        shell: Shell = "asgi",
-        access: dict[str, Any] | None = None,
-        *,
-        enabled: bool = False,
-        **settings: Any,
+        self, shell: Shell = "asgi", access: dict[str, Any] | None = None, *, enabled: bool = False, **settings: Any
     ) -> Instance:
         @distributed_cron("digest", self.line, **{"lock_ttl": 30, **self.options})
         def digest(run: Run) -> None:
@@ -120,34 +75,15 @@ class Gate:
         self._opened.set()
 
 
-class Instance:
-    """One instance, and how it is called; `events` are what it said."""
+class Instance(Served):
+    """One instance with its triggers."""
 
     def __init__(self, crons: FireCron, shell: Shell, access: dict[str, Any]) -> None:
-        self.crons = crons
-        self.events: list[Event] = []
-        crons.events.subscribe(self.events.append)
-        if shell == "asgi":
-            self.app = crons.trigger_app(**access)
-        elif shell == "flask":
-            self.flask = Flask("test")
-            self.flask.register_blueprint(crons.trigger_blueprint(**access), url_prefix="/cron")
-            self.wsgi = self.flask.wsgi_app
-        else:
-            self.wsgi = django_app(crons.trigger_urls(**access), "/cron")
-
-    def call(self, method: str, path: str, headers: dict[str, str] | None = None) -> Reply:
-        if hasattr(self, "app"):
-            return asgi_call(self.app, method, f"/cron{path}", (headers or {}).items(), "/cron")
-        answer = wsgi_call(self.wsgi, method, f"/cron{path}", (headers or {}).items())
-        return Reply(answer.status, answer.headers, json.loads(answer.raw) if method != "HEAD" else {})
+        super().__init__(crons, "trigger", shell, "/cron", **access)
 
     def post(self, slot: str | None = None, name: str = "digest") -> Reply:
         """What Cloud Scheduler does for a tick."""
         return self.call("POST", f"/{name}", {} if slot is None else {HEADER: slot})
-
-    def said(self, slug: str) -> list[Event]:
-        return [event for event in self.events if event.slug == slug]
 
 
 @contextmanager

@@ -101,7 +101,9 @@ class Refusing(MemoryStore):
     def timestamp(self, path: str, deadline: Deadline) -> int:
         raise NoCredentials("no token")
 
-    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
+    def merge(
+        self, path: str, values: dict[str, object], deadline: Deadline, *, echo: bool = True
+    ) -> dict[str, object]:
         raise NoCredentials("no token")
 
     def read(self, path: str, deadline: Deadline) -> Snapshot:
@@ -130,9 +132,7 @@ def test_one_cause_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [event.slug for event in said if event.level >= logging.WARNING] == ["clock.unavailable"]
 
 
-def test_a_second_ctrl_c_ends_what_a_server_waits_for(
-    crons: FireCron,
-) -> None:
+def test_a_second_ctrl_c_ends_what_a_server_waits_for(crons: FireCron) -> None:
     """A job and a leader that sleep are cancelled when Ctrl-C comes while the lifespan ends: the grace isn't over."""
     runs: list[Run] = []
     begun, leads = threading.Event(), threading.Event()

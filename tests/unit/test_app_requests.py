@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.simulation.chance import Chance
+from tests.simulation.instance import go_on
 from tests.simulation.world import NAME
 
 from firecron import FireCron, distributed_cron
 from firecron.base.clocks import SystemTiming
 from firecron.base.instants import to_text
 from firecron.jobs.registry import Result
-from firecron.runs.turn import WantedClaim
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 
@@ -41,8 +41,8 @@ class Instance:
         self.crons.locks.clock.observe(NOW_AT_ZERO + mono, mono, mono)
 
     def turn(self, due: str | None) -> list[Result]:
-        turn = self.crons.engine.runner.turn(self.crons.registry.get(NAME), WantedClaim(due, "schedule"))
-        assert self.crons.engine.runner.go_on(turn) is None
+        turn = self.crons.engine.lanes.attempt(self.crons.registry.get(NAME), due)
+        assert go_on(self.crons.engine, turn) is None
         return turn.results
 
 

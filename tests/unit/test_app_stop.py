@@ -27,9 +27,11 @@ class Silent(MemoryStore):
         self.answers = threading.Event()
         self.answers.set()
 
-    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
+    def merge(
+        self, path: str, values: dict[str, object], deadline: Deadline, *, echo: bool = True
+    ) -> dict[str, object]:
         assert self.answers.wait(PATIENCE)
-        return super().merge(path, values, deadline)
+        return super().merge(path, values, deadline, echo=echo)
 
 
 class Bench:
@@ -141,8 +143,8 @@ def test_the_node_is_gone_while_runs_go_on(go_on: threading.Event) -> None:
     removed = threading.Event()
     merge = bench.store.merge
 
-    def watch(path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
-        stored = merge(path, values, deadline)
+    def watch(path: str, values: dict[str, object], deadline: Deadline, *, echo: bool = True) -> dict[str, object]:
+        stored = merge(path, values, deadline, echo=echo)
         if None in values.values():
             removed.set()
         return stored

@@ -94,7 +94,7 @@ class Burst:
         """Start, hand all ticks over, and return when as many claims are under way as there can be."""
         self.crons.start()
         for job in self.crons.registry.jobs():
-            self.crons.engine.due(job, slot())
+            self.crons.engine.lanes.due(job, slot())
         self.store.wait_for(self.workers)
 
     def pass_by(self) -> None:
@@ -117,7 +117,7 @@ class Burst:
         engine = self.crons.engine
         assert engine.runner.running() == {}
         assert self.crons.locks.database.keeper.due is None
-        assert not any(engine.lanes.lane(job).is_full for job in self.crons.registry.jobs())
+        assert all(engine.lanes.lane(job).free > 0 for job in self.crons.registry.jobs())
         assert all("releasedAt" in node for node in self.locks().values())
 
 
@@ -166,6 +166,8 @@ def test_a_dead_database_in_a_burst_leaves_nothing_behind(comes_back: bool) -> N
     burst.assert_nothing_is_left()
 
 
+# From 3.15 on the warning is raised where the fork is called. This child only looks, and ends.
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_fork_in_a_burst_leaves_nothing_of_it_in_the_child() -> None:
     """The child has the jobs, and none of the parent's claims, threads and places; the parent goes on."""
     burst = Burst()
@@ -179,9 +181,9 @@ def test_a_fork_in_a_burst_leaves_nothing_of_it_in_the_child() -> None:
                 engine.crew.is_full,
                 bool(engine.runner.running()),
                 burst.crons.locks.database.keeper.due is not None,
-                any(engine.lanes.lane(job).is_full for job in burst.crons.registry.jobs()),
+                any(engine.lanes.lane(job).free <= 0 for job in burst.crons.registry.jobs()),
                 len(burst.crons.registry.jobs()) != JOBS,
-                engine.waves.size() is not None,
+                engine.group.size() is not None,
             ]
             os.write(writing, repr(said).encode())
         finally:

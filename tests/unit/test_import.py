@@ -69,12 +69,10 @@ def test_declaring_a_job_loads_what_reads_its_line(run: Run) -> None:
     assert loaded(run, f"{FIRST_LINE}\n{JOB}") & set(HEAVY) == {"croniter"}
 
 
-def test_the_lock_loads_the_sdk_late(run: Run) -> None:
-    """The name of the lock service loads what checks its settings, and firebase_admin only when one is made."""
-    found = loaded(run, "from firecron import LockService")
-    assert "pydantic" in found
-    assert "firebase_admin" not in found
-    assert "croniter" not in found
+@pytest.mark.parametrize("name", ["FireCron", "LockService"])
+def test_what_asks_the_database_loads_its_client_late(run: Run, name: str) -> None:
+    """Before its first request it loads neither the SDK nor HTTP, and nothing that checks settings if none is given."""
+    assert not loaded(run, f"from firecron import {name}; {name}()") & set(HEAVY)
 
 
 def test_every_public_name_is_there() -> None:

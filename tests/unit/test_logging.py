@@ -44,12 +44,7 @@ async def tell_all() -> None:
 
 @pytest.mark.parametrize(
     ("variable", "kind"),
-    [
-        ("K_SERVICE", "service"),
-        ("CLOUD_RUN_JOB", "job"),
-        ("CLOUD_RUN_WORKER_POOL", "worker pool"),
-        (None, "laptop"),
-    ],
+    [("K_SERVICE", "service"), ("CLOUD_RUN_JOB", "job"), ("CLOUD_RUN_WORKER_POOL", "worker pool"), (None, "laptop")],
 )
 def test_cloud_run_gets_structured_logs_on_standard_output(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, variable: str | None, kind: str

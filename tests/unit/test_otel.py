@@ -280,13 +280,7 @@ def test_names_that_come_at_once_are_bounded_together(monkeypatch: pytest.Monkey
     def check(made: Racing) -> None:
         assert len(set(made.names("firecron.runs {run}")) - {"_other"}) == 1
 
-    race(
-        Racing.make,
-        lambda made: made.succeed("a"),
-        lambda made: made.succeed("b"),
-        code_of(kind, "_name"),
-        check,
-    )
+    race(Racing.make, lambda made: made.succeed("a"), lambda made: made.succeed("b"), code_of(kind, "_name"), check)
 
 
 def test_a_success_may_come_while_successes_are_read() -> None:
@@ -305,13 +299,7 @@ def test_a_success_may_come_while_successes_are_read() -> None:
     def check(made: Racing) -> None:
         assert found[:1] == ["a"]
 
-    race(
-        make,
-        read,
-        lambda made: made.succeed("b"),
-        looping(code_of(kind, "_observe")),
-        check,
-    )
+    race(make, read, lambda made: made.succeed("b"), looping(code_of(kind, "_observed")), check)
 
 
 def test_without_opentelemetry_it_says_what_to_install() -> None:

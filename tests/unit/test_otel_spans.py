@@ -82,10 +82,7 @@ def test_a_span_is_around_each_try(spans: Spans, is_async: bool) -> None:
     assert (second.name, attributes(second)) == ("run job", {**known, "outcome": "succeeded"})
     assert current == [first.context, first.context, second.context, second.context]
     assert not trace.get_current_span().get_span_context().is_valid
-    assert (first.status.status_code, first.status.description) == (
-        StatusCode.ERROR,
-        "ValueError: password=[redacted]",
-    )
+    assert (first.status.status_code, first.status.description) == (StatusCode.ERROR, "ValueError: password=[redacted]")
     assert second.status.status_code is StatusCode.UNSET
     (raised,) = first.events
     assert not second.events

@@ -25,7 +25,13 @@ _FORM = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re
 def to_text(instant: int | datetime) -> str:
     """Return the instant as a text, cut to the second."""
     milliseconds = to_milliseconds(instant) if isinstance(instant, datetime) else instant
-    return in_utc(to_datetime(milliseconds // 1000 * 1000))
+    return _second(milliseconds // 1000)
+
+
+# A claim and its release write some four instants, and jobs that tick at one instant the same ones.
+@lru_cache(256)
+def _second(seconds: int) -> str:
+    return in_utc(to_datetime(seconds * 1000))
 
 
 def in_utc(moment: datetime) -> str:

@@ -266,6 +266,16 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+def cut(text: str, longest: int) -> str:
+    """Return the beginning of a text, of so many characters at most, as the security rules count them.
+
+    A character beyond the first 65,536 of Unicode counts as two.
+    """
+    # RTDB takes no lone surrogates, which come from file names that are not UTF-8.
+    whole = text.encode("utf-8", "replace").decode().encode("utf-16-le")
+    return whole[: 2 * longest].decode("utf-16-le", "ignore")
+
+
 # --- texts from the database
 
 _LONGEST_LINE = 500

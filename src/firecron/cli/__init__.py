@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 
-_EXTRA = {"typer", "rich", "shellingham"}
+_EXTRA = ("typer", "rich", "shellingham")
 
 
 def main(arguments: Sequence[str] | None = None, name: str | None = None) -> None:
@@ -17,11 +18,11 @@ def main(arguments: Sequence[str] | None = None, name: str | None = None) -> Non
 
     `arguments` and the `name` of the program are those of this process unless given.
     """
-    try:
-        from firecron.cli.commands import app
-    except ModuleNotFoundError as error:
-        if error.name not in _EXTRA:
-            raise
-        sys.stderr.write(f"firecron: {error.name} is not installed: pip install 'firecron[cli]'\n")
-        raise SystemExit(2) from None
+    # Looked for here, because a command is imported only when it is called.
+    for package in _EXTRA:
+        if find_spec(package) is None:
+            sys.stderr.write(f"firecron: {package} is not installed: pip install 'firecron[cli]'\n")
+            raise SystemExit(2)
+    from firecron.cli.commands import app
+
     app(arguments, name)

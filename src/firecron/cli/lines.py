@@ -10,6 +10,7 @@ from rich.text import Text
 
 from firecron.base.instants import nearest, to_datetime, to_milliseconds
 from firecron.base.texts import plain
+from firecron.ops.holds import HoldView
 from firecron.ops.views import LockView, StepView, TickSteps, Unfinished
 from firecron.runs.entry import Entry
 
@@ -95,7 +96,8 @@ def _lines(view: LockView, now: int, zone: tzinfo | None) -> Iterator[tuple[str,
     match view.state:
         case "malformed":
             yield f"malformed, so no instance can acquire it: {view.problem}", "bold red"
-            yield view.remedy or "", ""
+            # Its command is the one that shows this.
+            yield view.remedy.words if view.remedy is not None else "", ""
         case "held":
             verb = "led" if view.is_leaders else "held"
             yield f"{verb} by {view.owner}{_original(view)}", "bold cyan"
@@ -116,7 +118,7 @@ def _lines(view: LockView, now: int, zone: tzinfo | None) -> Iterator[tuple[str,
     yield from _tick(view)
     if view.problem is not None and view.state != "malformed":
         yield view.problem, "bold red"
-        yield view.remedy or "", ""
+        yield str(view.remedy), ""
 
 
 def _pause(view: LockView, now: int, zone: tzinfo | None) -> Iterator[tuple[str, str]]:
@@ -158,23 +160,60 @@ def _original(view: LockView) -> str:
     return " (a NestJS original)" if view.is_foreign else ""
 
 
+# --- a hold
+
+
+def hold_lines(view: HoldView, now: int, zone: tzinfo | None = None) -> list[Text]:
+    """Return who holds what, until when and why; then what is not held, or what is left of a hold that is over."""
+    hold = view.hold
+    why, end = "" if hold.why is None else f": {plain(hold.why)}", _when(hold.until, now, zone)
+    jobs = f"{len(view.jobs):,} {'job' if len(view.jobs) == 1 else 'jobs'}"
+    if not view.stands:
+        left = f"{jobs} still paused with hold {hold.name} by {plain(hold.by)}, which was taken back or deleted{why}"
+        return [Text(left, "bold red"), Text(f"  to resume them: firecron unhold {hold.name}")]
+    lines = [Text(f"{hold.what}: ").append("held", "yellow").append(f" by {plain(hold.by)} until {end}{why}")]
+    if view.not_held:
+        lines.append(Text(f"  not held: {', '.join(view.not_held)}", "yellow"))
+    return [*lines, Text(f"  to take it back: firecron unhold {hold.name}")]
+
+
+# --- the paper of the steps and runs
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """The page that lines are laid out for.
+
+    `today` is the present in the time zone to show. `width` is the number of columns; None leaves lines as long as they
+    are. `has_blocks` says whether it can show block characters. `has_bars` says whether durations get bars.
+    """
+
+    today: datetime
+    width: int | None = None
+    has_blocks: bool = True
+    has_bars: bool = True
+
+    def clock_time(self, instant: int) -> str:
+        return clock_time(instant, to_milliseconds(self.today), self.today.tzinfo)
+
+
 # --- the steps of a tick
 
 _STEP_STYLES = {"recorded": "green", "begun": "bold yellow", "malformed": "bold red"}
 
 
-def step_lines(found: TickSteps, today: datetime) -> list[Text]:
+def step_lines(found: TickSteps, paper: Paper) -> list[Text]:
     """Return a heading and a line for each step."""
     number = len(found.steps)
     lines = [Text(f"{plain(found.tick)}: {number} {'step' if number == 1 else 'steps'}")]
-    return lines + [_line(step, today) for step in found.steps]
+    return lines + [_line(step, paper) for step in found.steps]
 
 
-def _line(step: StepView, today: datetime) -> Text:
+def _line(step: StepView, paper: Paper) -> Text:
     line = Text(f"  {plain(step.name)}  ").append(step.state, _STEP_STYLES[step.state])
     notes = []
     if step.started_at is not None:
-        notes.append(clock_time(step.started_at, to_milliseconds(today), today.tzinfo))
+        notes.append(paper.clock_time(step.started_at))
     if step.started_at is not None and step.done_at is not None:
         notes.append(f"took {took(max(0, step.done_at - step.started_at))}")
     if step.attempt is not None and step.attempt > 1:
@@ -202,29 +241,13 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 _LATE = 5000
 
 
-@dataclass(frozen=True, slots=True)
-class Paper:
-    """The page that lines are laid out for.
-
-    `width` is the number of columns; None leaves lines as long as they are. `has_blocks` says whether it can show block
-    characters. `has_bars` says whether durations get bars.
-    """
-
-    width: int | None = None
-    has_blocks: bool = True
-    has_bars: bool = True
-
-
-def run_lines(wanted: Sequence[Entry], among: Sequence[Entry], today: datetime, paper: Paper) -> list[Text]:
+def run_lines(wanted: Sequence[Entry], among: Sequence[Entry], paper: Paper) -> list[Text]:
     """Return a text for each wanted entry.
 
     Bars are scaled to the longest duration of `among`. What doesn't fit or is unusual gets a second line, below the
     first. Without a width, everything is in one line.
     """
-    now = to_milliseconds(today)
-    rows = [
-        (_time_of(run, now, today), run.outcome, "" if run.duration is None else took(run.duration)) for run in wanted
-    ]
+    rows = [(_time_of(run, paper), run.outcome, "" if run.duration is None else took(run.duration)) for run in wanted]
     when, outcome, duration = [max(map(len, column), default=0) for column in zip(*rows, strict=True)] or [0, 0, 0]
     longest = max((run.duration or 0 for run in among), default=0)
     used = when + outcome + duration + 8
@@ -243,15 +266,14 @@ def run_lines(wanted: Sequence[Entry], among: Sequence[Entry], today: datetime, 
     return lines
 
 
-def unfinished_line(found: Unfinished, today: datetime, paper: Paper) -> Text:
+def unfinished_line(found: Unfinished, paper: Paper) -> Text:
     """Return the line of the unfinished tick, which isn't in the history yet."""
-    now = to_milliseconds(today)
     tick = _milliseconds(found.slot, None)
-    line = Text(f"{found.slot if tick is None else clock_time(tick, now, today.tzinfo)}  ")
+    line = Text(f"{found.slot if tick is None else paper.clock_time(tick)}  ")
     if not found.is_live:
         line.append("started, not ended", "bold red")
         return _with_owner(line, f" (on {found.owner})" if found.owner else "", paper.width)
-    since = "" if found.since is None else f" since {clock_time(found.since, now, today.tzinfo)}"
+    since = "" if found.since is None else f" since {paper.clock_time(found.since)}"
     line.append(f"under way{since}", "cyan")
     line = _with_owner(line, f", on {found.owner}" if found.owner else "", paper.width)
     if found.problem is None:
@@ -306,10 +328,10 @@ def _notes(run: Entry) -> Iterator[str]:
         yield run.error
 
 
-def _time_of(run: Entry, now: int, today: datetime) -> str:
+def _time_of(run: Entry, paper: Paper) -> str:
     """Return the time of the tick, or the start of a manual run."""
     instant = _milliseconds(run.slot, run.started_at)
-    return run.key if instant is None else clock_time(instant, now, today.tzinfo)
+    return run.key if instant is None else paper.clock_time(instant)
 
 
 def _milliseconds(text: str | None, otherwise: int | None) -> int | None:

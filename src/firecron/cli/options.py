@@ -21,7 +21,7 @@ from datetime import UTC, datetime, time, timedelta, tzinfo
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo
 
 import typer
@@ -33,11 +33,10 @@ from firecron.cli.output import Exit, Failure
 from firecron.cron.schedule import DEFAULT_ZONE, Schedule
 from firecron.errors import ConfigurationError, Denied
 from firecron.jobs.decorator import Unclaimed, unclaimed
-from firecron.lock.fields import LONGEST_WHY
-from firecron.ops.findings import database_in_words
-from firecron.ops.operator import Operator
-from firecron.rtdb.target import find_target
-from firecron.settings import Settings
+
+if TYPE_CHECKING:
+    from firecron.ops.operator import Operator
+    from firecron.settings import Settings
 
 T = TypeVar("T")
 
@@ -81,6 +80,8 @@ Starting: TypeAlias = Annotated[
 
 def check_why(why: str | None) -> None:
     """Raise Failure if a reason is longer than what is kept of it."""
+    from firecron.lock.fields import LONGEST_WHY
+
     if why is not None and len(why) > LONGEST_WHY:
         raise Failure(f"--why has {len(why)} characters: give at most {LONGEST_WHY}", Exit.USAGE)
 
@@ -90,6 +91,9 @@ def check_why(why: str | None) -> None:
 
 def database_of(settings: Settings) -> str:
     """Return the database that the commands work on, as `doctor` names it, with the prefix. No I/O."""
+    from firecron.ops.findings import database_in_words
+    from firecron.rtdb.target import find_target
+
     found = database_in_words(find_target(None, settings.database_url, uid=settings.uid))
     return f"{found}, below {settings.prefix}/" if settings.prefix else found
 
@@ -232,10 +236,17 @@ def given_instant(option: str, text: str, timezone: str = "UTC") -> datetime:
 # --- the end of a pause as it is typed. Pure
 
 FORMS = "a duration (90s, 30m, 2h, 3d), a time of day here (14:00), or an instant (2026-11-18T14:00:00Z)"
-_TOO_LATE = "is too far away: a pause without an end needs no --until"
 _DURATION = re.compile(r"([0-9]{1,9})\s*(s|m|min|h|d)", re.ASCII)
 _TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?", re.ASCII)
 _WORDS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
+
+
+def given_until(text: str, now: int) -> datetime:
+    """Return the instant that `--until` names, after `now`. Raise the Failure that says why it names none."""
+    try:
+        return parse_until(text, now)
+    except ValueError as error:
+        raise Failure(f"--until {error}", Exit.USAGE) from None
 
 
 def parse_until(text: str, now: int, zone: tzinfo | None = None) -> datetime:
@@ -243,9 +254,17 @@ def parse_until(text: str, now: int, zone: tzinfo | None = None) -> datetime:
 
     A time of day is the next one. Raise ValueError, which says why, if it names none, or one that is over.
     """
-    typed, present = text.strip(), to_datetime(now)
+    try:
+        return _instant(text, text.strip(), to_datetime(now), zone)
+    except OverflowError:
+        raise ValueError(f"{text!r} is too far away: a pause without an end needs no --until") from None
+
+
+def _instant(text: str, typed: str, present: datetime, zone: tzinfo | None) -> datetime:
     if found := _DURATION.fullmatch(typed):
-        return _sooner(text, present, timedelta(**{_WORDS[found[2]]: int(found[1])}))
+        if not int(found[1]):
+            raise ValueError(f"{text!r} is no time at all: give {FORMS}")
+        return present + timedelta(**{_WORDS[found[2]]: int(found[1])})
     if found := _TIME.fullmatch(typed):
         return _next(time(int(found[1]), int(found[2]), int(found[3] or 0)), present, zone)
     try:
@@ -256,19 +275,7 @@ def parse_until(text: str, now: int, zone: tzinfo | None = None) -> datetime:
         raise ValueError(f"{text!r} has no time zone: end it with Z, or with an offset such as +01:00")
     if instant <= present:
         raise ValueError(f"{text!r} is over already: it is {to_text(present)} now")
-    try:
-        return instant.astimezone(UTC)
-    except OverflowError:
-        raise ValueError(f"{text!r} {_TOO_LATE}") from None
-
-
-def _sooner(text: str, present: datetime, duration: timedelta) -> datetime:
-    if not duration:
-        raise ValueError(f"{text!r} is no time at all: give {FORMS}")
-    try:
-        return present + duration
-    except OverflowError:
-        raise ValueError(f"{text!r} {_TOO_LATE}") from None
+    return instant.astimezone(UTC)
 
 
 def _next(clock: time, present: datetime, zone: tzinfo | None) -> datetime:

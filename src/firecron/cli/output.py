@@ -1,7 +1,7 @@
 """The output of a command: an exit code that a script can rely on, and text for people or JSON for programs.
 
 People get the result on standard output, and complaints on standard error. With `--json`, standard output has one JSON
-value, with `--watch` one JSON value a line. A failure is JSON as well: `{"error": …, "code": …}`.
+value, with `--watch` one JSON value a line. A failure is JSON as well: `{"error": …, "code": …, "remedy": …}`.
 
 A command that runs a job prints the warnings of the run on standard error. An application may have a log that writes to
 the terminal too: the command doesn't repeat what that log prints.
@@ -15,15 +15,18 @@ import sys
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Console, RenderableType
 
 from firecron.base.events import Event, Events, Scalar
 from firecron.base.texts import plain
 from firecron.errors import ConfigurationError, Denied, FirecronError, Malformed, Unavailable, UnknownJob
-from firecron.lock.record import Reason
-from firecron.lock.refusal import NotAcquired, Refusal
+
+if TYPE_CHECKING:
+    from firecron.lock.record import Reason
+    from firecron.lock.refusal import Refusal
+    from firecron.ops.remedy import Remedy
 
 # --- exit codes
 
@@ -51,14 +54,17 @@ OF_REFUSAL: dict[Reason, Exit] = {
 
 
 class Failure(Exception):
-    """The error that ends a command with this message and exit code."""
+    """The error that ends a command with this message and exit code. `remedy` is what to do, if known."""
 
-    def __init__(self, message: str, code: Exit = Exit.FAILED) -> None:
+    def __init__(self, message: str, code: Exit = Exit.FAILED, remedy: Remedy | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.remedy = remedy
 
 
 def code_of(error: FirecronError) -> Exit:
+    from firecron.lock.refusal import NotAcquired
+
     match error:
         case NotAcquired():
             return OF_REFUSAL[error.refusal.reason]
@@ -103,10 +109,24 @@ class Output:
         """Print a remark for people on standard error. It is never part of the result."""
         self.err.print(message, soft_wrap=not self.err.is_terminal)
 
-    def fail(self, message: str, code: Exit) -> None:
+    def progress(self, said: str, done: int, of: int) -> None:
+        """Show how far a command of many steps is, on a terminal. The last step clears the line."""
+        if self.as_json or not self.err.is_terminal:
+            return
+        line = "" if done >= of else f"{said} {done:,} of {of:,}"
+        self.err.file.write(f"\r\x1b[K{line}")
+        self.err.file.flush()
+
+    def fail(self, message: str, code: Exit, remedy: Remedy | None = None) -> None:
         if self.as_json:
-            sys.stdout.write(json.dumps({"error": message, "code": int(code)}, ensure_ascii=False) + "\n")
-        self.say(f"firecron: {message}")
+            value = {"error": message, "code": int(code), "remedy": remedy and remedy.to_json()}
+            sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+        self.say(f"firecron: {with_remedy(message, remedy)}")
+
+
+def with_remedy(said: str, remedy: Remedy | None) -> str:
+    """Return what is said, in one line with what to do about it."""
+    return said if remedy is None else f"{said} → {remedy}"
 
 
 @contextmanager
@@ -115,12 +135,10 @@ def answering(*, as_json: bool = False) -> Iterator[Output]:
     output = Output(as_json=as_json)
     try:
         yield output
-    except Failure as failure:
-        output.fail(str(failure), failure.code)
-        raise SystemExit(failure.code) from None
-    except FirecronError as error:
-        output.fail(str(error), code_of(error))
-        raise SystemExit(code_of(error)) from None
+    except (Failure, FirecronError) as error:
+        code, remedy = (error.code, error.remedy) if isinstance(error, Failure) else (code_of(error), None)
+        output.fail(str(error), code, remedy)
+        raise SystemExit(code) from None
 
 
 # --- remarks during a run

@@ -47,6 +47,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -185,6 +186,22 @@ def ending_at_second() -> Callable[[int], None]:
             os._exit(128 + number)  # the first process of a container is not ended by a signal's default
 
     return hear
+
+
+def beside(signals: Signals, name: str, work: Callable[[], T]) -> Future[T]:
+    """Do the work on a thread of this name, and wake the main thread when it is done."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+        finally:
+            signals.wake()
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future
 
 
 # --- a process group
@@ -476,10 +493,8 @@ def _triggered(crons: FireCron, name: str, tick: datetime) -> Result | Refusal:
 def _time(database: Database, name: str) -> Moment | Refusal:
     try:
         return database.clock.now(database.deadline(database.settings.acquire_timeout))
-    except Unavailable as error:
-        return not_known(name, "unavailable", error)
-    except Denied as error:
-        return not_known(name, "denied", error)
+    except (Unavailable, Denied) as error:
+        return not_known(name, "denied" if isinstance(error, Denied) else "unavailable", error)
 
 
 def _patiently(

@@ -12,9 +12,10 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Protocol, TypeVar
+from datetime import datetime
+from typing import ClassVar, Protocol, TypeVar
 
 from rich.live import Live
 from rich.text import Text
@@ -31,9 +32,8 @@ T = TypeVar("T")
 class View(Protocol[T]):
     """Something that changes, with the ways to read it and to show it."""
 
-    @property
-    def is_newest_last(self) -> bool:
-        """Whether the newest lines are at the end. If the text is too long for the terminal, they are kept."""
+    # Whether the newest lines are at the end. If the text is too long for the terminal, they are kept.
+    is_newest_last: ClassVar[bool] = False
 
     def read(self) -> T: ...
 
@@ -65,6 +65,15 @@ def give(
     seen = view.read()
     check(seen)
     output.give(view.value(seen), view.show(seen))
+
+
+def news(
+    before: Mapping[str, object], after: Mapping[str, object], line: Callable[[str], Text], gone: str
+) -> list[Text]:
+    """Return a line with the time for each name that has another value than before, then for each that is gone."""
+    lines = [line(name) for name, value in after.items() if before.get(name) != value]
+    lines += [Text(f"{name}: {gone}") for name in sorted(before.keys() - after.keys())]
+    return [Text(f"{datetime.now().astimezone():%H:%M:%S} ").append(line) for line in lines]
 
 
 # --- looking again and again

@@ -13,17 +13,18 @@ A day has two fields. If both restrict the day, it matches if one of them does; 
 Refused with a reason is what other readers take, and mean different things by: `W`, `L-3`, and an `L` alone as the day
 of the week. Refused as well are `H` and `R`, which would differ from instance to instance.
 
-`Days` finds the day, and croniter the time of day. croniter gets every field as a list of plain numbers, so this module
-alone decides what a range, a step or a name means.
+`Days` finds the day, and `Times` the time of day. croniter expands the fields of the time, once for each line. It gets
+every field as a list of plain numbers, so this module alone decides what a range, a step or a name means.
 """
 
 from __future__ import annotations
 
-import copy
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
+from functools import lru_cache
 
 # --- days
 #
@@ -92,6 +93,37 @@ class Days:
         while not self.match(day):
             day = day + _DAY if day.month in self.months else (day.replace(day=28) + 4 * _DAY).replace(day=1)
         return day
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Times of day: each of the hours, with each of the minutes, with each of the seconds. All are sorted."""
+
+    hours: tuple[int, ...]
+    minutes: tuple[int, ...]
+    seconds: tuple[int, ...]
+
+    @property
+    def first(self) -> time:
+        """The first time of a day."""
+        return time(self.hours[0], self.minutes[0], self.seconds[0])
+
+    def after(self, wall: datetime) -> datetime | None:
+        """Return the first of these times after a wall time on its day; None if the day has no later one."""
+        wall = wall.replace(fold=0)  # in which pass of a repeated hour it is shown is for others to say
+        has_hour = wall.hour in self.hours
+        if has_hour and wall.minute in self.minutes and wall.second < self.seconds[-1]:
+            return wall.replace(second=_above(self.seconds, wall.second))
+        if has_hour and wall.minute < self.minutes[-1]:
+            return wall.replace(minute=_above(self.minutes, wall.minute), second=self.seconds[0])
+        if wall.hour < self.hours[-1]:
+            return wall.replace(hour=_above(self.hours, wall.hour), minute=self.minutes[0], second=self.seconds[0])
+        return None
+
+
+def _above(found: tuple[int, ...], number: int) -> int:
+    """Return the first of these that is larger than the number. There has to be one."""
+    return found[bisect_right(found, number)]
 
 
 def _length(day: date) -> int:
@@ -262,9 +294,6 @@ _ALIASES = {
 }
 _TIME_FIELDS = 3
 
-_SOME_DAY = datetime(2024, 1, 1)  # noqa: DTZ001  # a wall time, like all datetimes in this module
-_SECOND = timedelta(seconds=1)
-
 
 class CronLine:
     """The wall times of a cron line. A line that is refused raises a ValueError with the line and the reason.
@@ -276,7 +305,7 @@ class CronLine:
         if not isinstance(line, str):
             remedy = "write a line such as '0 9 * * *', or every=timedelta(minutes=45) instead of a line"
             raise ValueError(f"a cron line must be a string, not {line!r}: {remedy}")
-        self.line = line
+        self.line = str(line)
         texts = _split(line)
         self.has_seconds = len(texts) == len(FIELDS)
         self.texts = tuple(texts if self.has_seconds else ["0", *texts])
@@ -309,23 +338,21 @@ class CronLine:
         # Imported here, so that a program that only imports firecron's names doesn't load croniter.
         from croniter import croniter
 
-        self._times = croniter(f"{' '.join(plain)} * * *", _SOME_DAY, ret_type=datetime, second_at_beginning=True)
+        # It returns the seconds last, and a star for all numbers of a field.
+        (minutes, hours, *_, seconds), _ = croniter.expand(f"{' '.join(plain)} * * *", second_at_beginning=True)
+        self._times = Times(
+            *(
+                tuple(range(field.size)) if found == ["*"] else tuple(sorted(map(int, found)))
+                for field, found in zip(FIELDS[2::-1], (hours, minutes, seconds), strict=False)
+            )
+        )
 
     def after(self, wall: datetime) -> datetime:
         """Return the first matching wall time after this one. Both have no time zone, and whole seconds."""
-        found = self._time_after(wall)
-        if self.days.match(found.date()):
+        day = wall.date()
+        if self.days.match(day) and (found := self._times.after(wall)) is not None:
             return found
-        return self._time_after(datetime.combine(self.days.after(found.date()), time()) - _SECOND)
-
-    def _time_after(self, wall: datetime) -> datetime:
-        """Return the first matching time after this wall time, on any day."""
-        # croniter keeps its position, and threads share a schedule, so each call uses a copy. All copies share the
-        # parsed line.
-        times = copy.copy(self._times)
-        times.set_current(wall)
-        found: datetime = times.get_next()
-        return found
+        return datetime.combine(self.days.after(day), self._times.first)
 
     def _with_seconds_last(self) -> str | None:
         """Return the line as it has to be written if its last field was meant for the seconds, which are 0 then.
@@ -350,6 +377,15 @@ class CronLine:
         if unit is None or not is_alone:
             return ""
         return f"; for a tick every {odd.step} {unit}, write every=timedelta({unit}={odd.step}) instead of the line"
+
+
+def parsed(line: str | None) -> CronLine:
+    """Return the line. Raise a ValueError with the reason if it is refused."""
+    return _parsed(line) if isinstance(line, str) else CronLine(line)
+
+
+# A program may have thousands of jobs, and a few lines.
+_parsed = lru_cache(1_000)(CronLine)
 
 
 def _split(line: str) -> list[str]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _SECOND, _MINUTE = timedelta(seconds=1), timedelta(minutes=1)
-# A run asks for the tick after its own slot, and for those before it, several times. croniter takes its time for each.
+# A run asks for the tick after its own slot, and for those before it, several times.
 _KEPT = 4
 
 
@@ -70,17 +70,17 @@ class Schedule:
         self._ticks: ZonedLine | Cadence
         # Imported here, so that a program that only imports firecron's names doesn't load what reads schedules.
         if every is None:
-            from firecron.cron.line import CronLine
+            from firecron.cron.line import parsed
             from firecron.cron.zoned_line import ZonedLine, find_zone, zone_warning
 
             if starting is not None:
                 raise ValueError(f"starting={starting!r} is only for every: leave it out, or write every, not a line")
-            parsed, zone = CronLine(line), find_zone(timezone)
-            self._ticks = ZonedLine(parsed, zone)
-            self.line, self.timezone = parsed.line, zone.key
+            cron_line, zone = parsed(line), find_zone(timezone)
+            self._ticks = ZonedLine(cron_line, zone)
+            self.line, self.timezone = cron_line.line, zone.key
             odd = zone_warning(zone)
-            self.has_seconds = parsed.has_seconds
-            self.warnings = (*parsed.warnings, *([] if odd is None else [odd]))
+            self.has_seconds = cron_line.has_seconds
+            self.warnings = (*cron_line.warnings, *([] if odd is None else [odd]))
             self.every, self.starting = None, None
         else:
             _refuse_both(line, timezone, every)
@@ -90,6 +90,11 @@ class Schedule:
             self.every, self.starting = found.every, found.starting
         # Instants, each with the tick after it.
         self._latest: tuple[tuple[datetime, datetime], ...] = ()
+
+    @property
+    def has_line(self) -> bool:
+        """Whether it has a cron line; else it has `every`."""
+        return self.every is None
 
     def after(self, instant: datetime) -> datetime:
         """Return the first tick after the instant, in UTC. The instant itself does not count.
@@ -132,7 +137,7 @@ class Schedule:
 
     def __str__(self) -> str:
         """The schedule in a message."""
-        return f"[{self.line}] ({self.timezone})" if self.every is None else f"[{self.line}]"
+        return f"[{self.line}] ({self.timezone})" if self.has_line else f"[{self.line}]"
 
     def _up_to(self, tick: datetime, last: datetime) -> Iterator[datetime]:
         while tick <= last:

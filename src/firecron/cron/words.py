@@ -1,7 +1,7 @@
 """What a schedule means, in words: "at 09:00 every day, New York"; and what becomes of it when the clocks change. Pure.
 
 Lines that fire differently don't have the same words. Common forms read as people say them. For all others the fields
-are listed, which is right for any line: "at minutes 0 and 45 of every hour, UTC".
+are listed, which is right for any line: "at every 2nd minute from 1 to 59 of every hour, UTC".
 
 The words also tell lines apart that only differ when the clocks change (see `zoned_line`). "every 2 hours" follows the
 real clock, "every 2 hours from 00:00 to 22:00" has each wall time once; where the words alone would not tell, "as often
@@ -28,10 +28,11 @@ from typing import Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
 from firecron.cron.line import CronLine, Days, MonthDays, WeekDays
-from firecron.cron.schedule import Schedule
+from firecron.cron.schedule import EPOCH, Schedule
 from firecron.cron.zoned_line import change_between, offset_at
 
 _MOST_TIMES = 4
+_OFTEN = {2: "twice", 3: "three times", 4: "four times"}
 _STEP = re.compile(r"\*(?:/([0-9]+))?")
 _RANGE = re.compile(r"([0-9]+)-([0-9]+)(?:/([0-9]+))?")
 _HOURS, _SIXTY = 24, 60
@@ -41,7 +42,7 @@ _CITY = re.compile(r"(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia
 def in_words(schedule: Schedule) -> str:
     """Return what a schedule means."""
     words = without_place(schedule)
-    if schedule.every is not None:
+    if not schedule.has_line:
         return words
     city = _CITY.fullmatch(schedule.timezone)
     return f"{words}, {city[1].replace('_', ' ') if city else schedule.timezone}"
@@ -51,7 +52,10 @@ def in_words(schedule: Schedule) -> str:
 @lru_cache(2_000)
 def without_place(schedule: Schedule) -> str:
     """Return what a schedule means, without its time zone."""
-    return schedule.line if schedule.every is not None else _line_in_words(CronLine(schedule.line))
+    if schedule.has_line:
+        return _line_in_words(CronLine(schedule.line))
+    # Where it begins to count, unless somebody has said that, tells nobody anything.
+    return schedule.line.partition(", from ")[0] if schedule.starting == EPOCH else schedule.line
 
 
 def _line_in_words(line: CronLine) -> str:
@@ -88,7 +92,15 @@ def _all_day(line: CronLine) -> str | None:
     if minute is not None and second is not None:
         at = joined([part for part in (f"minute {minute}" if minute or second else "", at_second) if part] or [""])
         return f"every {_counted(hour_step, 'hour')}{at and ', at '}{at}"
+    if hour_step == minute_step == 1 and len(line.seconds) in _OFTEN:
+        return f"{_OFTEN[len(line.seconds)]} a minute, at {_after_colons(line.seconds)}"
+    if hour_step == 1 and second == 0 and len(line.minutes) in _OFTEN:
+        return f"{_OFTEN[len(line.minutes)]} an hour, at {_after_colons(line.minutes)}"
     return _listed(line) if hour_step == 1 else None
+
+
+def _after_colons(numbers: frozenset[int]) -> str:
+    return joined([f":{number:02}" for number in sorted(numbers)])
 
 
 def _span(line: CronLine) -> str | None:
@@ -338,7 +350,7 @@ def special_nights(schedule: Schedule, start: datetime, end: datetime) -> Iterat
 
     The ticks at even distances (`every`) don't follow the clocks, so no change affects them.
     """
-    if schedule.every is not None:
+    if not schedule.has_line:
         return
     zone, line = ZoneInfo(schedule.timezone), CronLine(schedule.line)
     for at, before, after in _changes(zone, start, end):

@@ -22,6 +22,8 @@ from firecron.cron.line import CronLine
 
 _SECOND = timedelta(seconds=1)
 _LONGEST_GAP = timedelta(hours=3)
+# The default zone. Its wall times are the instants.
+_NO_CHANGES = "UTC"
 
 # Names that are zones, but not those that most people mean by them: the city that has summers, and the plain offset.
 _WINTER_ALL_YEAR = {
@@ -64,6 +66,8 @@ class ZonedLine:
 
     def after(self, start: datetime) -> datetime:
         """Return the first tick after this instant. Both are in UTC, and whole seconds."""
+        if self._zone.key == _NO_CHANGES:
+            return self._line.after(start.replace(tzinfo=None)).replace(tzinfo=UTC)
         wall = self._wall(start)
         tick = self._first_after(start, wall)
         second = self._passes(wall)[1]

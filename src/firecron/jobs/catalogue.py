@@ -9,6 +9,11 @@ An entry has the `line` and its `timezone`, or `every` and `starting`; and `grac
 `ticks` is false if only triggers run the job. `service` and `revision` are those of the program that declared the job
 last. An empty `service` means that no program with the job's role has declared it yet.
 
+It also has `description`, `owner` and `runbook` (see `jobs/about`), and what decides whether something is run again:
+`onAbandoned`, `catchUpWindow`, `retries`, `ttl`, `maxRuntime`, `holdAtLeast` and `renew`. Of these it has only what is
+not the default. Security rules may be older than these fields, and refuse them: then the entry is written `without`
+them.
+
 An entry that can't be read is None: the tools show the job without a schedule, and its verdict is `unknown`.
 
 Instances with the same jobs are a group (`base/tickets`), which says of itself in `cron-groups/<group>` which jobs it
@@ -36,12 +41,21 @@ import hashlib
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from firecron.base.instants import check_instant, number
 from firecron.cron.schedule import Schedule, schedule_fields
-from firecron.jobs.options import DEFAULT_GRACE, JobOptions, has_lease
+from firecron.jobs.about import NOTHING, About, read_about
+from firecron.jobs.options import (
+    DEFAULT_GRACE,
+    DEFAULT_MAX_RUNTIME,
+    DEFAULT_TTL,
+    DEFAULT_WINDOW,
+    JobOptions,
+    has_lease,
+    waits,
+)
 from firecron.store import SERVER_TIME
 
 # A function's name has no bound; the node has.
@@ -74,6 +88,14 @@ class CatalogueEntry:
     ticks: bool = True
     service: str = "local"
     revision: str | None = None
+    about: About = NOTHING
+    on_abandoned: str = "skip"
+    catch_up_window: int = DEFAULT_WINDOW * 1000
+    retries: int = 0
+    ttl: int = DEFAULT_TTL * 1000
+    max_runtime: int = DEFAULT_MAX_RUNTIME * 1000
+    hold_at_least: int = 0
+    renew: bool = True
     since: int | None = None
     declared_at: int | None = None
 
@@ -82,15 +104,22 @@ class CatalogueEntry:
         """Whether a run holds the lock of its job while it runs."""
         return has_lease(self.overlap)
 
+    @property
+    def waits(self) -> bool:
+        """Whether a tick waits for the previous run, instead of being skipped."""
+        return waits(self.overlap)
+
     def to_node(self) -> dict[str, object]:
         """Return the entry as it is stored, without the fields that are None."""
         return {name: value for name, value in self.fields().items() if value is not None}
 
-    def fields(self) -> dict[str, object]:
-        """Return all fields of the entry."""
+    def without(self) -> CatalogueEntry:
+        """Return the entry without the fields that security rules may refuse."""
+        return replace(self, about=NOTHING, **{name: getattr(_DEFAULTS, name) for name in _LATER})
+
+    def options(self) -> dict[str, object]:
+        """Return the options that the job is declared with, by the names of the fields. Durations are seconds."""
         return {
-            **_of(self.schedule),
-            "since": self.since,
             "grace": self.grace / 1000,
             "overlap": self.overlap,
             "catchUp": self.catch_up,
@@ -99,12 +128,49 @@ class CatalogueEntry:
             "expectedRuntime": None if self.expected_runtime is None else self.expected_runtime / 1000,
             "alertAfter": self.alert_after,
             "role": self.role,
+            "onAbandoned": self.on_abandoned,
+            "catchUpWindow": self.catch_up_window / 1000,
+            "retries": self.retries,
+            "ttl": self.ttl / 1000,
+            "maxRuntime": self.max_runtime / 1000,
+            "holdAtLeast": self.hold_at_least / 1000,
+            "renew": self.renew,
+        }
+
+    def usual(self) -> list[str]:
+        """Return the names of the options that have their default."""
+        return [name for name, value in self.options().items() if value == _USUAL[name]]
+
+    def fields(self) -> dict[str, object]:
+        """Return all fields of the entry, None for what it leaves out."""
+        return {
+            **_of(self.schedule),
+            **self.about.fields(),
+            **{
+                name: None if name in _LATER.values() and value == _USUAL[name] else value
+                for name, value in self.options().items()
+            },
             "where": self.where,
             "ticks": self.ticks,
             "service": self.service,
             "revision": self.revision,
+            "since": self.since,
             "declaredAt": self.declared_at,
         }
+
+
+# What an entry has only where it is not the default, with the names of the fields.
+_LATER = {
+    "on_abandoned": "onAbandoned",
+    "catch_up_window": "catchUpWindow",
+    "retries": "retries",
+    "ttl": "ttl",
+    "max_runtime": "maxRuntime",
+    "hold_at_least": "holdAtLeast",
+    "renew": "renew",
+}
+_DEFAULTS = CatalogueEntry("", Schedule(every=60))
+_USUAL = _DEFAULTS.options()
 
 
 def declared(options: JobOptions, *, where: str, ticks: bool, service: str, revision: str | None) -> CatalogueEntry:
@@ -124,6 +190,14 @@ def declared(options: JobOptions, *, where: str, ticks: bool, service: str, revi
         ticks=ticks,
         service=service,
         revision=revision,
+        about=options.about,
+        on_abandoned=options.on_abandoned,
+        catch_up_window=options.catch_up_window,
+        retries=options.retries,
+        ttl=options.lock_ttl,
+        max_runtime=options.max_runtime,
+        hold_at_least=options.hold_at_least,
+        renew=options.renew,
     )
 
 
@@ -189,6 +263,16 @@ def read_declared(name: str, node: object) -> CatalogueEntry | None:
         ticks=node.get("ticks") is not False,
         service="local" if service is None else service,
         revision=_text(node.get("revision")),
+        about=read_about(node),
+        on_abandoned=_text(node.get("onAbandoned")) or "skip",
+        catch_up_window=0
+        if number(node.get("catchUpWindow")) == 0
+        else _duration(node.get("catchUpWindow")) or DEFAULT_WINDOW * 1000,
+        retries=max(0, number(node.get("retries")) or 0),
+        ttl=_duration(node.get("ttl")) or DEFAULT_TTL * 1000,
+        max_runtime=_duration(node.get("maxRuntime")) or DEFAULT_MAX_RUNTIME * 1000,
+        hold_at_least=_duration(node.get("holdAtLeast")) or 0,
+        renew=node.get("renew") is not False,
         since=number(node.get("since")),
         declared_at=number(node.get("declaredAt")),
     )
@@ -197,7 +281,7 @@ def read_declared(name: str, node: object) -> CatalogueEntry | None:
 def _of(schedule: Schedule) -> dict[str, object]:
     """Return the fields of a schedule: the words of an `every` are not stored, and neither is its time zone."""
     fields = schedule_fields(schedule)
-    return fields if schedule.every is None else {**fields, "line": None, "timezone": None}
+    return fields if schedule.has_line else {**fields, "line": None, "timezone": None}
 
 
 def _schedule(node: Mapping[object, object]) -> Schedule:

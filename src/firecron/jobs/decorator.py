@@ -22,6 +22,7 @@ import inspect
 import re
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MethodType, UnionType
 from typing import (
@@ -41,8 +42,12 @@ from typing import (
 from firecron.base.instants import DAY, Duration, milliseconds
 from firecron.cron.schedule import DEFAULT_ZONE
 from firecron.errors import ConfigurationError
+from firecron.jobs.about import check_about
 from firecron.jobs.options import (
     DEFAULT_GRACE,
+    DEFAULT_MAX_RUNTIME,
+    DEFAULT_TTL,
+    DEFAULT_WINDOW,
     CatchUp,
     JobOptions,
     OnAbandoned,
@@ -123,23 +128,26 @@ def distributed_cron(
     timezone: str | ZoneInfo = DEFAULT_ZONE,
     every: Duration | None = None,
     starting: datetime | None = None,
-    lock_ttl: Duration = 60,
+    lock_ttl: Duration = DEFAULT_TTL,
     hold_at_least: Duration = 0,
     once_per_tick: bool = True,
     renew: bool = True,
     overlap: Overlap = "skip",
     catch_up: CatchUp = "skip",
-    catch_up_window: Duration = 86_400,
+    catch_up_window: Duration = DEFAULT_WINDOW,
     grace: Duration | None = None,
     on_abandoned: OnAbandoned = "skip",
     retries: int = 0,
     retry_backoff: Duration = 5,
-    max_runtime: Duration = 86_400,
+    max_runtime: Duration = DEFAULT_MAX_RUNTIME,
     expected_runtime: Duration | None = None,
     alert_after: int = 1,
     jitter: Duration = 0,
     role: str | None = None,
     disabled: bool = False,
+    description: str | None = None,
+    owner: str | None = None,
+    runbook: str | None = None,
 ) -> Callable[[F], F]:
     """Run the function at the ticks of a cron line, or at even distances, each tick on exactly one instance.
 
@@ -169,6 +177,9 @@ def distributed_cron(
         jitter: The longest random delay of the start.
         role: Run only on instances whose FIRECRON_ROLES contain this word.
         disabled: Declare and list the job, but never run it by its schedule.
+        description: What the job does, in 200 characters. Default: the first line of the function's docstring.
+        owner: The team or the person whose job it is, in 100 characters.
+        runbook: The https:// address of a page that says what to do if the job fails, in 500 characters.
     """
     options = JobOptions(
         name=check_name(lock_name),
@@ -198,6 +209,7 @@ def distributed_cron(
         jitter=milliseconds(jitter, "jitter"),
         role=check_role(role),
         disabled=check_flag(disabled, "disabled"),
+        about=check_about(description, owner, runbook),
         lock_ttl_is_bare=not isinstance(lock_ttl, timedelta),
         doubts=doubts_of(
             every=every,
@@ -213,7 +225,7 @@ def distributed_cron(
     check_together(options)
 
     def declare(function: F) -> F:
-        mark(function, options, "distributed_cron")
+        mark(function, replace(options, about=options.about.of(function_of(function))), "distributed_cron")
         return function
 
     return declare

@@ -14,12 +14,17 @@ from typing import Any, Literal, TypeAlias, get_args
 from firecron.base.instants import doubt
 from firecron.cron.schedule import Schedule
 from firecron.errors import ConfigurationError
+from firecron.jobs.about import About
 
 Overlap: TypeAlias = Literal["skip", "queue", "cancel_previous", "allow"]
 CatchUp: TypeAlias = Literal["skip", "once", "all"]
 OnAbandoned: TypeAlias = Literal["skip", "rerun"]
 
+# In seconds.
 DEFAULT_GRACE = 60
+DEFAULT_MAX_RUNTIME = 86_400
+DEFAULT_TTL = 60
+DEFAULT_WINDOW = 86_400
 
 # Numbers that are no durations.
 _COUNTS = ("retries", "alert_after")
@@ -49,6 +54,7 @@ class JobOptions:
     jitter: int
     role: str | None
     disabled: bool
+    about: About = field(repr=False)
     # These two tell whether a number without a unit may have been meant in milliseconds. Declarations that differ only
     # in them are equal.
     lock_ttl_is_bare: bool = field(compare=False, repr=False)
@@ -67,7 +73,7 @@ class JobOptions:
     @property
     def waits(self) -> bool:
         """Whether a tick waits for the previous run, instead of being skipped."""
-        return self.overlap in ("queue", "cancel_previous")
+        return waits(self.overlap)
 
     @property
     def cancels_previous(self) -> bool:
@@ -126,7 +132,13 @@ class JobOptions:
         for name, value in values.items():
             in_seconds = type(value) is int and name not in _COUNTS
             said.append(f"{name}={f'{value / 1000:.10g}' if in_seconds else repr(value)}")
+        said += [f"{name}={text!r}" for name, text in self.about.known().items()]
         return f"JobOptions({', '.join(said)})"
+
+
+def waits(overlap: str) -> bool:
+    """Return whether a tick waits for the previous run with this value of `overlap`, instead of being skipped."""
+    return overlap in ("queue", "cancel_previous")
 
 
 def has_lease(overlap: str) -> bool:
@@ -150,6 +162,11 @@ def check_together(options: JobOptions) -> None:
         raise ConfigurationError(
             f"jitter ({options.jitter / 1000:g} s) must not be longer than grace ({options.grace / 1000:g} s), "
             "because a tick that starts later than its grace does not run"
+        )
+    if options.catch_up_window != DEFAULT_WINDOW * 1000 and not options.catches_up:
+        raise ConfigurationError(
+            f"catch_up='skip' runs no missed tick later, so catch_up_window ({options.catch_up_window / 1000:g} s) "
+            "can't work: leave it out, or give catch_up='once' or catch_up='all'"
         )
     if not options.has_lease:
         if options.hold_at_least:

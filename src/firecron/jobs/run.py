@@ -34,7 +34,12 @@ Awaited: TypeAlias = Coroutine[object, object, T]
 
 
 class RunSteps(Protocol):
-    """The steps of one claim of a tick."""
+    """The steps of one claim of a tick. `left` is what is wrong with them after a try."""
+
+    left: ConfigurationError | None
+
+    def begin_try(self) -> None:
+        """Let each step be used once more."""
 
     def step(
         self,
@@ -104,7 +109,11 @@ class Run:
         self._lost: Callable[[], Flag] = lambda: flag
         self.cancelled = Flag()
         self.stopping = Flag()
-        self._steps: RunSteps | None = None
+        # They are made once the body asks for one. Threads of the body may ask at once: a dictionary keeps what came
+        # first. Each flag is set before the steps are told, and read after they were made.
+        self._make_steps: Callable[[Run], RunSteps] | None = None
+        self._made: dict[str, RunSteps] = {}
+        self._are_steps_awaited = self._are_steps_closed = False
 
     @property
     def lost(self) -> Flag:
@@ -151,19 +160,32 @@ class Run:
         """
         self._lost = lost
 
-    def take_steps(self, steps: RunSteps) -> None:
-        """Let the run have steps, recorded by these."""
-        self._steps = steps
+    def take_steps(self, make: Callable[[Run], RunSteps]) -> None:
+        """Let the run have steps, recorded by what this makes for it."""
+        self._make_steps = make
+
+    def begin_steps(self) -> None:
+        """Let each step be used once more: the body is called, perhaps again."""
+        self._are_steps_closed = False
+        for steps in self._made.values():
+            steps.begin_try()
 
     def awaits_steps(self) -> None:
         """Have steps awaited from now on: the function of the job was not async, but has returned an awaitable."""
-        if self._steps is not None:
-            self._steps.are_awaited()
+        self._are_steps_awaited = True
+        for steps in self._made.values():
+            steps.are_awaited()
 
     def close_steps(self) -> None:
         """Let no step begin any more: the body has ended."""
-        if self._steps is not None:
-            self._steps.close()
+        self._are_steps_closed = True
+        for steps in self._made.values():
+            steps.close()
+
+    @property
+    def steps_left(self) -> ConfigurationError | None:
+        """What is wrong with the steps of the last try: one was not awaited, or still ran."""
+        return next((steps.left for steps in self._made.values()), None)
 
     def check(self) -> None:
         """Raise LeaseLost, Cancelled or Stopping if the run should end. Call it now and then in long work."""
@@ -293,12 +315,17 @@ class Run:
 
     @property
     def _recorder(self) -> RunSteps:
-        if self._steps is None:
+        if self._make_steps is None:
             raise ConfigurationError(
                 f'"{self.name}" has no steps: they need a run with a lease and a fence, so not overlap="allow", not '
                 "once_per_tick=False, and no Run that was made by hand (in a test: crons.testing())"
             )
-        return self._steps
+        steps = self._made.get("steps") or self._made.setdefault("steps", self._make_steps(self))
+        if self._are_steps_awaited:
+            steps.are_awaited()
+        if self._are_steps_closed:
+            steps.close()
+        return steps
 
     def __repr__(self) -> str:
         return f"<Run {self.idempotency_key} attempt {self.attempt}, {self.trigger}>"

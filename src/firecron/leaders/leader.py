@@ -13,13 +13,14 @@ import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from firecron.base.flag import Flag
 from firecron.base.instants import DAY, Duration, doubt, milliseconds
 from firecron.errors import ConfigurationError, LeaseLost, Stopping
+from firecron.jobs.about import About, check_about
 from firecron.jobs.decorator import claim, declarations_of, function_of, is_async, mark, parameter_of, suggesting
 from firecron.jobs.job import functions, nothing
 from firecron.jobs.options import check_flag, check_role
@@ -113,6 +114,7 @@ class LeaderOptions:
     election: Election
     role: str | None
     disabled: bool
+    about: About
     doubts: tuple[str, ...] = ()
 
     @property
@@ -147,6 +149,9 @@ def leader(
     max_term: Duration | None = None,
     role: str | None = None,
     disabled: bool = False,
+    description: str | None = None,
+    owner: str | None = None,
+    runbook: str | None = None,
 ) -> Callable[[F], F]:
     """Run the function on one instance, from its election to the end of its term.
 
@@ -162,14 +167,18 @@ def leader(
         max_term: The longest time that one term may last: then it is lost.
         role: Stand only on instances whose FIRECRON_ROLES contain this word.
         disabled: Declare and list the leader, but never stand for it.
+        description: What the leader does, in 200 characters. Default: the first line of the function's docstring.
+        owner: The team or the person whose leader it is, in 100 characters.
+        runbook: The https:// address of a page that says what to do if the leader fails, in 500 characters.
     """
     checked = make_election(check_name(name), ttl, pause, max_term)
     said = (doubt(ttl, "ttl"), doubt(pause, "pause"), doubt(max_term, "max_term"))
     doubts = tuple(one for one in said if one is not None)
-    options = LeaderOptions(checked, check_role(role), check_flag(disabled, "disabled"), doubts)
+    about = check_about(description, owner, runbook)
+    options = LeaderOptions(checked, check_role(role), check_flag(disabled, "disabled"), about, doubts)
 
     def declare(function: F) -> F:
-        mark(function, options, "leader")
+        mark(function, replace(options, about=about.of(function_of(function))), "leader")
         return function
 
     return declare

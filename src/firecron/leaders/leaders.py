@@ -136,7 +136,8 @@ class LeaderThread:
             self._submit_abandoned(active)
             ended = self.candidate.end(active, self._call(active))
             if ended is not None:
-                self._parts.history.record(self.leader.name, self._entry(active, ended))
+                error = ended.error if ended.outcome == "failed" else None
+                self._parts.history.record(self.leader.name, self._entry(active, ended), error)
         finally:
             self._parts.open_work.remove(mark)
 

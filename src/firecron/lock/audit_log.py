@@ -1,7 +1,9 @@
 """The audit log: writes pauses, and an entry in `cron-acts` for each act of an operator. Its one schema is here.
 
-    act     pause, resume, unlock, cancel, run, forget, or depose: the cancel of a leader's term
-    name    the lock, which has its job's or leader's name; of a forget, the key in the catalogue
+    act     pause, resume, unlock, cancel, run, forget, hold, unhold, mute, unmute, or depose: the cancel of a leader's
+            term
+    name    the lock, which has its job's or leader's name; of a forget, the key in the catalogue; of a hold, what it
+            is for, such as `every job`
     who     `user@host` as the command line claims, a visitor as the page has authenticated it, or a program's instance
     at      when, in milliseconds of RTDB's clock
     why     the reason that was given, without what looks like a secret
@@ -9,9 +11,9 @@
 A key begins with the instant, so that keys come in the order of time. The newest acts are kept. A user who may write
 the database may write any act, so an act is a claim, and no proof.
 
-A pause and its end are one write with their entry: both are there, or none. Any other act is recorded after it was
-done. An entry that can't be written undoes nothing: a WARNING, `act.failed`, says so. So where the rules are older than
-acts, a pause is written without its entry.
+A pause, a hold, a mute and their ends are one write with their entry, but for the end of a hold: both are there, or
+none. Any other act is recorded after it was done. An entry that can't be written undoes nothing: a WARNING,
+`act.failed`, says so. So where the rules are older than acts, a pause is written without its entry.
 
     two acts at the same time     both are there; the second may leave one more than are kept, and the next act prunes
     a pause and a claim           the claim's compare-and-swap fails, or comes first, and the run goes on to its end
@@ -29,12 +31,15 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from firecron.base.instants import aware_milliseconds, number, to_text
+from firecron.base.texts import cut
 from firecron.errors import ConfigurationError, Denied, StoreError
 from firecron.lock.database import Database
-from firecron.lock.fields import PAUSE_FIELDS, cut, reason
+from firecron.lock.fields import PAUSE_FIELDS, reason
 from firecron.store import check_name
 
-Deed: TypeAlias = Literal["pause", "resume", "unlock", "cancel", "run", "forget", "depose"]
+Deed: TypeAlias = Literal[
+    "pause", "resume", "unlock", "cancel", "run", "forget", "depose", "hold", "unhold", "mute", "unmute"
+]
 
 # How many acts are kept.
 KEPT = 50
@@ -101,42 +106,50 @@ class AuditLog:
 
         Raise ConfigurationError if the instant is over, and StoreError if the pause can't be written.
         """
-        act = self._act("pause", check_name(name), by, why)
-        assert act.at is not None, "an act that is made has its time"
-        if until is not None and until <= act.at:
-            raise ConfigurationError(f"until={to_text(until)} is over already: RTDB's time is {to_text(act.at)}")
-        pause = (True, act.who, act.at, act.why, until)
-        self._write(dict(zip(PAUSE_FIELDS, pause, strict=True)), act)
+        act = self.act("pause", check_name(name), by, why, until)
+        pause = (True, act.who, act.at, act.why, until, None, None)
+        self._write_lock(dict(zip(PAUSE_FIELDS, pause, strict=True)), act)
 
     def resume(self, name: str, by: str, why: str | None = None) -> None:
         """End the pause of a lock. Raise StoreError if that can't be written."""
-        act = self._act("resume", check_name(name), by, why)
-        self._write({**dict.fromkeys(PAUSE_FIELDS), "resumedAt": act.at}, act)
+        act = self.act("resume", check_name(name), by, why)
+        self._write_lock({**dict.fromkeys(PAUSE_FIELDS), "resumedAt": act.at}, act)
 
     def record(self, deed: Deed, name: str, by: str, why: str | None = None) -> bool:
         """Record what was done. Return False, after a WARNING, if that fails."""
         try:
-            act = self._act(deed, name, by, why)
+            act = self.act(deed, name, by, why)
             self._database.store.merge(self._database.paths.prefix, self._entry(act), self._database.deadline())
         except StoreError as error:
             self._warn(deed, name, by, error)
             return False
         return True
 
-    def _act(self, deed: Deed, name: str, by: str, why: str | None) -> Act:
+    def act(self, deed: Deed, name: str, by: str, why: str | None = None, until: int | None = None) -> Act:
+        """Return an act that is done now. What it does ends at `until`.
+
+        Raise ConfigurationError if that instant is over.
+        """
         now = self._database.clock.now(self._database.deadline()).server
+        if until is not None and until <= now:
+            raise ConfigurationError(f"until={to_text(until)} is over already: RTDB's time is {to_text(now)}")
         return make_act(deed, name, by, now, why, secrets.token_hex(3))
 
-    def _write(self, fields: dict[str, object], act: Act) -> None:
-        lock = self._database.paths.relative(self._database.paths.lock(act.name))
-        changes = {f"{lock}/{field}": value for field, value in fields.items()}
+    def write(self, changes: Mapping[str, object], act: Act) -> None:
+        """Write these changes, as seen from the prefix, and the act in the same write.
+
+        Raise StoreError if they can't be written. Where the rules refuse the act alone, the changes are written.
+        """
+        prefix = self._database.paths.prefix
         try:
-            self._database.store.merge(
-                self._database.paths.prefix, {**changes, **self._entry(act)}, self._database.deadline()
-            )
+            self._database.store.merge(prefix, {**changes, **self._entry(act)}, self._database.deadline())
         except Denied as error:
-            self._database.store.merge(self._database.paths.prefix, changes, self._database.deadline())
+            self._database.store.merge(prefix, dict(changes), self._database.deadline())
             self._warn(act.act, act.name, act.who, error)
+
+    def _write_lock(self, fields: Mapping[str, object], act: Act) -> None:
+        lock = self._database.paths.relative(self._database.paths.lock(act.name))
+        self.write({f"{lock}/{field}": value for field, value in fields.items()}, act)
 
     def _entry(self, act: Act) -> dict[str, object]:
         """Return the changes, as seen from the prefix, that write an act and prune the oldest."""

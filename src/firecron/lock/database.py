@@ -36,11 +36,10 @@ from math import inf
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from firecron.base.clocks import Deadline, ServerClock, SystemTiming, Timing, wait_or_raise
-from firecron.base.events import Events
+from firecron.base.events import Events, LastValues, Seldom
 from firecron.base.flag import in_each_child
 from firecron.base.identity import Identity
 from firecron.base.instants import Duration, milliseconds
-from firecron.base.last_values import LastValues, Seldom
 from firecron.base.threads import off_loop
 from firecron.errors import ConfigurationError, Denied, StoreError, Unavailable
 from firecron.lock.fields import much, reason
@@ -105,6 +104,7 @@ class Database:
         self._app = app
         self.settings = given(settings)
         self.margin = self.settings.margin_ms
+        self._least_ttl = self.settings.least_ttl
         self.timing = timing or SystemTiming()
         self.has_threads = has_threads
         self.chance = chance
@@ -245,7 +245,8 @@ class Database:
         """
         check_name(name)
         for_ms = milliseconds(ttl, "ttl")
-        self.settings.check_ttl(for_ms)
+        if for_ms / 1000 < self._least_ttl:
+            self.settings.check_ttl(for_ms)  # it knows the rule, and the words
         at_least = milliseconds(hold_at_least, "hold_at_least")
         if at_least > for_ms:
             raise ConfigurationError(

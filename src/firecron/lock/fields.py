@@ -1,6 +1,6 @@
 """The fields of a lock's node: what a value has to be, and what the fields beside the lock mean. Pure, for any node.
 
-The types at the top are those of a record's own fields: a value that is none of them makes the node malformed.
+At the top is what a record's own fields may hold: a value that is wrong there makes the node malformed.
 
 **A kind** is what the node's name belongs to. A node with `kind: "leader"` belongs to the terms of a leader, one with
 `kind: "once"` to work that is done once. A node without a kind belongs to a job, if it has a slot or the outcome of a
@@ -15,12 +15,18 @@ it. Until its first run is released, it is the node of a fenced lock, which a le
     paused         anything but false: nobody acquires the lock
     pausedUntil    from this instant on the pause is over, in milliseconds of RTDB's clock
     pausedBy, pausedAt, pausedWhy     who paused it, when and why; for people
+    pausedWith     the hold that has paused it with many others (`lock/holds`)
+    pausedOver     what that pause covers: other pauses that are not over, as JSON
     resumedAt      when a pause was last ended by hand
 
 `paused` may be set in the console, without the others. If `pausedUntil` is no number, or far in the past as an instant
 in seconds is, the pause has no end: what was typed wrongly keeps the lock paused. Every write to the node keeps these
 fields as they are, also those of a pause that is over. Only `resume` removes them. Versions that don't know
 `pausedUntil` stay paused until then.
+
+A pause is that of a hold only if `pausedWith` vouches for its `pausedBy` and `pausedAt`: the name of a hold is a digest
+of both. So what somebody has paused since, in the console or by a version that knows no holds, is theirs, although it
+has left `pausedWith` where it was. The node shows this by itself, whatever has become of the hold's own node.
 
 **What firecron doesn't know** is carried: every write keeps it, so there is a bound. An operator may leave something
 beside a lock, such as a link to the runbook, and a later version may have fields of its own. But each claim, renewal
@@ -32,24 +38,55 @@ out of a write: what an operator has written is the operator's to remove.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
-
-from pydantic import AfterValidator, Field
+from math import isfinite
 
 from firecron.base.instants import check_instant, check_spans, number, to_text
-from firecron.base.texts import plain, redacted
+from firecron.base.texts import cut, plain, redacted
 
-Instant = Annotated[str, AfterValidator(check_instant)]
-Spans = Annotated[str, AfterValidator(check_spans)]
 # Doubles are exact up to 2^53 - 1. The limit is exclusive, because the next fence has to be exact too.
-_TOO_HIGH = 2**53 - 1
-Exact: TypeAlias = (
-    Annotated[int, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)] | Annotated[float, Field(gt=-_TOO_HIGH, lt=_TOO_HIGH)]
-)
-Count: TypeAlias = Annotated[int, Field(ge=0, lt=_TOO_HIGH)] | Annotated[float, Field(ge=0, lt=_TOO_HIGH)]
+TOO_HIGH = 2**53 - 1
+# What is wrong with a value.
+BEYOND = "beyond what is counted exactly"
+_NO_NUMBER = "Input should be a valid integer"
+_NO_TEXT = "Input should be a valid string"
+
+
+def wrong_number(value: object) -> str | None:
+    """Return why a value is no number; None if it is one. Those below do the same for theirs."""
+    # The type itself, because True is an `int`. JSON has no other types of numbers.
+    return None if type(value) is int or (type(value) is float and isfinite(value)) else _NO_NUMBER
+
+
+def wrong_exact(value: object, least: int = 1 - TOO_HIGH) -> str | None:
+    if type(value) is int or (type(value) is float and isfinite(value)):
+        return None if least <= value < TOO_HIGH else BEYOND
+    return _NO_NUMBER
+
+
+def wrong_count(value: object) -> str | None:
+    return wrong_exact(value, 0)
+
+
+def wrong_text(value: object) -> str | None:
+    return None if isinstance(value, str) else _NO_TEXT
+
+
+def wrong_instant(value: object, check: Callable[[str], object] = check_instant) -> str | None:
+    if not isinstance(value, str):
+        return _NO_TEXT
+    try:
+        check(value)
+    except ValueError as error:
+        return f"Value error, {error}"
+    return None
+
+
+def wrong_spans(value: object) -> str | None:
+    return wrong_instant(value, check_spans)
 
 
 # --- the kind
@@ -83,21 +120,25 @@ def misfit(kind: object, wanted: str | None, slot: str | None = None, outcome: s
 # --- the pause
 
 # What a pause writes, and a resume removes.
-PAUSE_FIELDS = ("paused", "pausedBy", "pausedAt", "pausedWhy", "pausedUntil")
+PAUSE_FIELDS = ("paused", "pausedBy", "pausedAt", "pausedWhy", "pausedUntil", "pausedWith", "pausedOver")
 # The year 2000. No pause ends before it, but an instant in seconds would.
 _EARLIEST = 946_684_800_000
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A pause, which may be over. `value` is what `paused` holds. `problem` is what is odd about it."""
+    """A pause, which may be over. `value` is what `paused` holds. `problem` is what is odd about it.
+
+    `hold` is the name of the hold that has written it, None if somebody has paused this lock by itself.
+    """
 
     value: object
     by: str | None
     at: int | None
     why: str | None
     until: int | None
-    problem: str | None
+    problem: str | None = None
+    hold: str | None = None
 
     def holds(self, now: int) -> bool:
         """Return whether the lock is paused at this instant of RTDB's clock."""
@@ -106,7 +147,8 @@ class Pause:
     def __str__(self) -> str:
         """Say whose pause it is, until when, and why."""
         until = "" if self.until is None else f" until {to_text(self.until)}"
-        return plain(f"paused by {self.by or 'an operator'}{until}{'' if self.why is None else f' ({self.why})'}")
+        hold = "" if self.hold is None else f" with hold {self.hold}"
+        return plain(f"paused{hold} by {self.by or 'an operator'}{until}{'' if self.why is None else f' ({self.why})'}")
 
 
 def pause_in(fields: Mapping[str, object]) -> Pause | None:
@@ -120,8 +162,19 @@ def pause_in(fields: Mapping[str, object]) -> Pause | None:
         until = None
     if until is None and "pausedUntil" in fields:
         problem = "its `pausedUntil` is no instant in milliseconds, so the pause has no end"
-    by, why = _text(fields.get("pausedBy")), _text(fields.get("pausedWhy"))
-    return Pause(value, by, number(fields.get("pausedAt")), why, until, problem)
+    by, why, at = _text(fields.get("pausedBy")), _text(fields.get("pausedWhy")), number(fields.get("pausedAt"))
+    hold = fields.get("pausedWith")
+    return Pause(value, by, at, why, until, problem, hold if isinstance(hold, str) and vouches(hold, by, at) else None)
+
+
+def hold_name(salt: str, by: str, at: int) -> str:
+    """Return the name of a hold, which vouches for who paused and when. `salt` are four random hexadecimal digits."""
+    return salt + hashlib.blake2b(f"{salt} {at} {by}".encode("utf-8", "replace"), digest_size=4).hexdigest()
+
+
+def vouches(hold: str, by: str | None, at: int | None) -> bool:
+    """Return whether this is the name of a hold, and this hold has written this `pausedBy` and `pausedAt`."""
+    return by is not None and at is not None and hold == hold_name(hold[:4], by, at)
 
 
 def is_paused(fields: Mapping[str, object], now: int) -> bool:
@@ -136,7 +189,7 @@ def resumed_at(fields: Mapping[str, object], now: int) -> int | None:
     Who says that it will end by hand is wrong, and hides nothing.
     """
     pause = pause_in(fields)
-    ended = None if pause is None or pause.holds(now) else pause.until
+    ended = None if pause is None else pause.until
     by_hand = number(fields.get("resumedAt"))
     return max((instant for instant in (ended, by_hand) if instant is not None and instant <= now), default=None)
 
@@ -191,17 +244,10 @@ def _named(found: Mapping[str, int]) -> str:
 
 # --- what people say
 
-# Characters, as the security rules count them: one beyond the first 65,536 of Unicode counts as two.
+# Characters, as the security rules count them.
 LONGEST_WHY = 500
 
 
 def reason(why: str | None) -> str | None:
     """Return a reason as it is stored: without what looks like a secret. None if there is none."""
     return None if why is None else cut(redacted(why), LONGEST_WHY) or None
-
-
-def cut(text: str, longest: int) -> str:
-    """Return the beginning of a text, of so many characters at most."""
-    # RTDB takes no lone surrogates, which come from file names that are not UTF-8.
-    whole = text.encode("utf-8", "replace").decode().encode("utf-16-le")
-    return whole[: 2 * longest].decode("utf-16-le", "ignore")

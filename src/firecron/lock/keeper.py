@@ -5,6 +5,16 @@ again, with growing pauses, until the lease ends. Then the lease is lost, and th
 most a third of the time left of its lease. The lease that ends first is renewed first. Renewals run one after another,
 so an instance can keep only as many leases as renewals fit into a third of their ttl. Its thread is a daemon and ends
 with the process. A forked child has a keeper of its own, which keeps nothing yet.
+
+To wake the thread costs as much as a tenth of a lock, so most leases come and go without it. It looks every two seconds
+for as long as it finds a lease, or leases have come since its last look; only then does it sleep. Each step of this is
+under one lock. What may come in between:
+
+    a lease that is due within two seconds      wakes the thread
+    a later one, while it looks by itself       is found by its next look, within two seconds
+    one that comes and goes between two looks   is never seen, and keeps the thread from sleeping for one look more
+    one that comes while it works               is seen before it waits
+    one that comes while it sleeps              wakes it
 """
 
 from __future__ import annotations
@@ -65,8 +75,9 @@ class Keeper:
         self._changed = threading.Condition()
         self._kept: dict[Keepable, _Kept] = {}
         self._thread: threading.Thread | None = None
-        # Whether the thread waits until it is woken. As long as it keeps a lease, it looks again by itself.
+        # Whether the thread waits until it is woken, and whether a lease has come since its last look.
         self._sleeps = False
+        self._has_come = False
 
     def keep(self, lease: Keepable, *, renews: bool, limit: float | None = None) -> None:
         """Watch the lease, and renew it if `renews` is true.
@@ -79,6 +90,7 @@ class Keeper:
                 self._start()
             due = min(lease.renewal_due if renews else lease.ends, limit)
             self._kept[lease] = _Kept(lease, renews, limit, due)
+            self._has_come = True
             if self._sleeps or due < self._timing.mono() + _LONGEST_WAIT * 1000:
                 self._changed.notify()
 
@@ -133,12 +145,14 @@ class Keeper:
                     return
                 next_due = self._next_due()
                 now = self._timing.mono()
-                self._sleeps = next_due is None
-                if next_due is None:
+                self._sleeps = next_due is None and not self._has_come
+                self._has_come = False
+                if self._sleeps:
                     self._timing.wait(self._changed, None)
-                elif next_due > now:
+                elif next_due is None or next_due > now:
                     # The steps are short, because this wait stops while the machine is suspended, but leases age on.
-                    self._timing.wait(self._changed, min((next_due - now) / 1000, _LONGEST_WAIT))
+                    left = math.inf if next_due is None else (next_due - now) / 1000
+                    self._timing.wait(self._changed, min(left, _LONGEST_WAIT))
 
     def _next_due(self) -> float | None:
         return min((kept.due for kept in self._kept.values()), default=None)

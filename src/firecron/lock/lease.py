@@ -195,6 +195,8 @@ class Lease:
 
     def emit_acquired(self) -> None:
         """Emit the event for the acquired lock."""
+        if not self.database.events.are_heard(logging.INFO):
+            return
         until = to_text(self._held.trust.expires_at)
         self._emit("lock.acquired", logging.INFO, f'Lock "{self.name}" acquired until {until}')
 

@@ -1,4 +1,4 @@
-"""Acquire, renew, release, cancel: the exchanges with the store, action by action.
+"""Acquire, renew, release, cancel, edit: the exchanges with the store, action by action.
 
 Each exchange is a generator. It yields the next action (`Now`, `Read`, `Swap`, `BackOff`), and receives the answer to
 it. So the order of the actions is written once, for the threads that block (`Database.run`) and for the tests, which
@@ -23,7 +23,7 @@ All exchanges keep these rules:
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
@@ -283,32 +283,52 @@ def cancelling(holder: str, fence: int, why: str | None = None) -> Exchange[Snap
 
     Raise StoreError if it is not known whether the holder is asked. Any client may do this, not only a holder.
     """
-    snapshot = yield from reading()
+
+    def decide(node: object, now: int) -> Mapping[str, object] | Lost | None:
+        if _is_cancelled(node, holder, fence, now):
+            return None
+        after = cancelled(node, holder, fence, now, why)
+        return after if isinstance(after, Lost) else after.to_json()
+
+    snapshot, lost = yield from editing(decide)
+    return snapshot if lost is None else lost
+
+
+def editing(
+    decide: Callable[[object, int], Mapping[str, object] | T], known: Snapshot | None = None
+) -> Exchange[tuple[Snapshot, T | None]]:
+    """Write what `decide` makes of the node at a time of RTDB's clock. Return the node after that, and None.
+
+    If `decide` returns anything else than a node, nothing is written, and it is returned beside the node that was read.
+    Raise StoreError if it is not known whether the node was written. `known` is the node as it was last seen: a write
+    may be based on it, an answer never. Any client may do this, not only a holder.
+    """
+    snapshot, is_fresh = (known, False) if known is not None else ((yield from reading()), True)
     tries = 0
     while True:
         now = yield from _now()
-        if _is_cancelled(snapshot.node, holder, fence, now.server):
-            return snapshot
-        after = cancelled(snapshot.node, holder, fence, now.server, why)
-        if isinstance(after, Lost):
-            return after
-        node = after.to_json()
+        node = decide(snapshot.node, now.server)
+        if not isinstance(node, Mapping):
+            if is_fresh:
+                return snapshot, node
+            snapshot, is_fresh = (yield from reading()), True
+            continue
         try:
-            answer = yield Swap(snapshot.etag, node)
+            answer = yield Swap(snapshot.etag, dict(node))
         except Denied:
-            denied, snapshot = snapshot, (yield from reading())
+            denied, snapshot, is_fresh = snapshot, (yield from reading()), True
             if snapshot == denied:
                 raise
             continue
         except Unavailable as error:
             tries += 1
             yield BackOff(tries, error)
-            snapshot = yield from reading()
+            snapshot, is_fresh = (yield from reading()), True
             continue
         if isinstance(answer, Swapped):
-            return Snapshot(answer.etag, node)
+            return Snapshot(answer.etag, dict(node)), None
         tries += 1
-        snapshot = expect(answer, Snapshot)
+        snapshot, is_fresh = expect(answer, Snapshot), True
         yield from overtaken(tries)
 
 

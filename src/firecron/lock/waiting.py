@@ -42,9 +42,8 @@ from math import inf
 from typing import TypeAlias
 
 from firecron.base.clocks import Deadline, Moment, Timing, backoff, heeding
-from firecron.base.events import Events
+from firecron.base.events import Events, LastValues
 from firecron.base.instants import to_milliseconds
-from firecron.base.last_values import LastValues
 from firecron.errors import Denied, Malformed, NoCredentials
 from firecron.lock.fields import is_paused
 from firecron.lock.record import LockRecord, parse

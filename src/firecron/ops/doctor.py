@@ -16,25 +16,23 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
-from typing import Protocol
 
 from firecron import __version__
 from firecron.base.clocks import Deadline, SystemTiming, Timing
 from firecron.errors import ConfigurationError, Denied, StoreError, Unavailable
 from firecron.jobs.catalogue import changed, live_groups_of, probe, read_groups
 from firecron.jobs.decorator import Unclaimed
-from firecron.jobs.registry import Checks, Registry
 from firecron.lock.blocks import try_once
 from firecron.lock.database import Database
 from firecron.lock.refusal import Refusal, inspect_instances
 from firecron.ops import findings
 from firecron.ops.findings import Finding, of_error, ok, warning
+from firecron.ops.holds import Holds
 from firecron.ops.operator import Operator
 from firecron.rtdb.store import may_read
 from firecron.rtdb.target import Target, find_target
 from firecron.rtdb.tokens import Credential, RefreshingTokens, google_fetch
-from firecron.scheduler.engine import Engine
-from firecron.scheduler.startup import Verdict, evaluate_guard
+from firecron.scheduler.startup import Program, evaluate_guard
 from firecron.settings import Settings, load
 from firecron.store import NULL_ETAG, Snapshot, Watching
 
@@ -42,22 +40,6 @@ _READS = 5
 _TOKEN_TIMEOUT = 10.0
 _LEAST_TTL = 10.0
 _PACKAGES = ("firebase-admin", "google-auth", "requests", "urllib3", "pydantic", "croniter", "tzdata")
-
-
-class Program(Protocol):
-    """The parts of an application that the doctor examines: those of its FireCron."""
-
-    @property
-    def settings(self) -> Settings: ...
-    @property
-    def database(self) -> Database: ...
-    @property
-    def registry(self) -> Registry: ...
-    @property
-    def engine(self) -> Engine: ...
-    @property
-    def verdict(self) -> Verdict: ...
-    def check_jobs(self) -> None: ...
 
 
 def examine(
@@ -73,10 +55,9 @@ def examine(
     yield findings.versions(dict(_versions()))
     yield from findings.environment(variables)
     try:
-        settings = load() if crons is None else crons.settings
+        settings = load() if crons is None else crons.database.settings
         yield from findings.settings(settings)
-        judged = evaluate_guard(None, settings.runtime_variable, settings.runtime_value, variables)
-        verdict = judged if crons is None else crons.verdict
+        verdict = evaluate_guard(None, settings, variables) if crons is None else crons.verdict
         yield from findings.guard(settings, verdict, variables)
         if crons is not None:
             yield from _examine_jobs(crons, unclaimed)
@@ -132,6 +113,9 @@ class Examination:
             yield self._strangers(target)
             step = "locks"
             yield from findings.locks(Operator(self._database).read_all(with_holders=True).views)
+            step = "holds"
+            with suppress(Denied):  # the rules are older than the catalogue, which another finding says
+                yield from findings.holds(Holds(self._database).seen())
             step = "instances"
             yield from self._instances()
             if wanted:
@@ -142,9 +126,13 @@ class Examination:
             yield findings.left_behind(path, why)
 
     def _latency(self) -> Finding:
-        path = self._database.paths.lock(self._name)
-        read = lambda: self._database.store.read(path, self._database.deadline())  # noqa: E731
-        return findings.latency([self._timed(read) for _ in range(_READS)])
+        path, mono = self._database.paths.lock(self._name), self._database.timing.mono
+        seconds = []
+        for _ in range(_READS):
+            before = mono()
+            self._database.store.read(path, self._database.deadline())
+            seconds.append((mono() - before) / 1000)
+        return findings.latency(seconds)
 
     def _clock(self) -> Iterator[Finding] | None:
         """Return how well the time is known; None if this user, who has read, may not write to ask for it."""
@@ -167,14 +155,12 @@ class Examination:
                 writes_elsewhere = self._is_written(self._name, NULL_ETAG, {"probe": True})
                 takes_live_locks = self._takes_live_lock()
                 about_rules = list(findings.rules(target.user, writes_elsewhere, takes_live_locks))
-                if not self._may_see(self._database.paths.groups):
-                    about_rules.append(findings.no_tickets())
-                if not self._may_see(self._database.paths.steps):
-                    about_rules.append(findings.no_steps())
-                if not self._may_see(self._database.paths.acts):
-                    about_rules.append(findings.no_acts())
+                paths = self._database.paths
+                known = {"groups": paths.groups, "steps": paths.steps, "errors": paths.errors, "acts": paths.acts}
+                known |= {"holds": paths.holds, "mutes": paths.mutes}
+                about_rules += [findings.old_rules(node) for node, path in known.items() if not self._may_see(path)]
                 if not self._may_declare():
-                    about_rules.append(findings.no_catalogue())
+                    about_rules.append(findings.old_rules("jobs"))
         finally:
             lease.release()
         path = self._database.paths.lock(self._name)
@@ -252,11 +238,6 @@ class Examination:
         if missing:
             yield findings.unattended(missing)
 
-    def _timed(self, read: Callable[[], object]) -> float:
-        before = self._database.timing.mono()
-        read()
-        return (self._database.timing.mono() - before) / 1000
-
 
 def _versions() -> Iterator[tuple[str, str]]:
     """Yield the names and versions of the packages that are installed here."""
@@ -271,16 +252,16 @@ def _examine_jobs(crons: Program, unclaimed: Sequence[Unclaimed]) -> Iterator[Fi
     """Yield the findings about the jobs: the errors and warnings that `start` would give."""
     problem: Finding | None = None
     try:
-        crons.check_jobs()
+        crons.engine.check_all()
     except ConfigurationError as error:
         problem = of_error("jobs", error)
-    jobs = crons.registry.jobs()
-    checks = Checks(crons.settings, crons.database.events)
-    odd = [warning for job in jobs for warning in checks.warnings(job)]
-    here = [job.name for job in jobs if crons.registry.ticks_here(job)]
+    engine = crons.engine
+    jobs = engine.registry.jobs()
+    odd = [warning for job in jobs for warning in engine.checks.warnings(job)]
+    here = [job.name for job in jobs if engine.registry.ticks_here(job)]
     elsewhere = [job.name for job in jobs if job.name not in here]
-    yield from findings.jobs(here, elsewhere, odd, unclaimed, has_leaders=bool(crons.engine.leaders.all()))
-    yield from findings.leaders(crons.engine.leaders)
+    yield from findings.jobs(here, elsewhere, odd, unclaimed, has_leaders=bool(engine.leaders.all()))
+    yield from findings.leaders(engine.leaders)
     if problem is not None:
         yield problem
 
@@ -292,7 +273,7 @@ def _wanted(crons: Program) -> list[str]:
     """
     if crons.verdict.is_forced and not crons.verdict.may_tick:
         return []
-    return [job.name for job in crons.registry.jobs() if not job.options.disabled]
+    return [job.name for job in crons.engine.registry.jobs() if not job.options.disabled]
 
 
 def _target_of(crons: Program | None, settings: Settings, variables: Mapping[str, str]) -> Target:

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from firecron.base.identity import VARIABLES, find_cloud_run
 from firecron.base.instants import to_text
-from firecron.base.texts import redacted
+from firecron.base.texts import plain, redacted
 from firecron.errors import ConfigurationError, Denied, EmulatorDown, Malformed, StoreError
 from firecron.lock.refusal import Instances
+from firecron.ops.holds import HoldView
+from firecron.ops.remedy import Remedy
 from firecron.ops.views import LockView
 from firecron.rtdb.target import Target
 from firecron.scheduler.startup import Verdict
-from firecron.settings import EMULATOR_HOST, Settings, unknown_variables
+from firecron.settings import DEFAULTS, EMULATOR_HOST, Settings, unknown_variables
 
 if TYPE_CHECKING:
     from firecron.jobs.decorator import Unclaimed
@@ -39,20 +41,32 @@ class Finding:
     check: str
     level: Level
     message: str
-    remedy: str | None = None
+    remedy: Remedy | None = None
     kind: Kind | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return the finding for programs: it always has every field."""
+        return {
+            "check": self.check,
+            "level": self.level,
+            "message": self.message,
+            "remedy": self.remedy and self.remedy.to_json(),
+            "kind": self.kind,
+        }
 
 
 def ok(check: str, message: str) -> Finding:
     return Finding(check, "ok", message)
 
 
-def warning(check: str, message: str, remedy: str) -> Finding:
-    return Finding(check, "warning", message, remedy)
+def warning(check: str, message: str, words: str, command: str | None = None) -> Finding:
+    """Return a warning, with what to do in words, and the command for it, if there is one."""
+    return Finding(check, "warning", message, Remedy(words, command=command))
 
 
-def problem(check: str, message: str, remedy: str | None, kind: Kind = "other") -> Finding:
-    return Finding(check, "problem", message, remedy, kind)
+def problem(check: str, message: str, words: str | None, kind: Kind = "other", command: str | None = None) -> Finding:
+    """Return a problem, with what to do in words, and the command for it, if there is one."""
+    return Finding(check, "problem", message, None if words is None else Remedy(words, command=command), kind)
 
 
 def of_error(check: str, error: StoreError | ConfigurationError) -> Finding:
@@ -137,8 +151,8 @@ def settings(values: Settings) -> Iterator[Finding]:
     """Yield the settings that differ from their defaults, the prefix and the roles."""
     changed = [
         f"{name}={redacted(without_query(value)) if isinstance(value, str) else value!r}"
-        for name, field in type(values).model_fields.items()
-        if (value := getattr(values, name)) != field.default and name not in ("roles", "prefix", "database_url")
+        for name, default in DEFAULTS.items()
+        if (value := getattr(values, name)) != default and name not in ("roles", "prefix", "database_url")
     ]
     yield ok("settings", ", ".join(changed) if changed else "all have their defaults")
     yield ok("prefix", f"all nodes are below {values.prefix}/" if values.prefix else "none: all nodes are at the root")
@@ -191,8 +205,7 @@ def jobs(
 ) -> Iterator[Finding]:
     """Yield which jobs tick on this machine and which don't, the warnings about them, and the jobs that never run."""
     if here or elsewhere:
-        not_here = f"; disabled, or with a role that isn't set here: {', '.join(elsewhere)}" if elsewhere else ""
-        yield ok("jobs", f"{', '.join(here) or 'none'}{not_here}")
+        yield _placed("jobs", here, elsewhere)
     elif not has_leaders:
         yield warning("jobs", "the application has no jobs", "give the functions to it: FireCron(*jobs)")
     for message in odd:
@@ -205,14 +218,18 @@ def jobs(
         )
 
 
+def _placed(check: str, here: Sequence[str], elsewhere: Sequence[str]) -> Finding:
+    not_here = f"; disabled, or with a role that isn't set here: {', '.join(elsewhere)}" if elsewhere else ""
+    return ok(check, f"{', '.join(here) or 'none'}{not_here}")
+
+
 def leaders(found: Leaders) -> Iterator[Finding]:
     """Yield which leaders stand on this machine and which don't, and durations that look like milliseconds."""
     everywhere = found.all()
     here = [leader.name for leader in everywhere if found.stands_here(leader)]
     elsewhere = [leader.name for leader in everywhere if leader.name not in here]
     if everywhere:
-        not_here = f"; disabled, or with a role that isn't set here: {', '.join(elsewhere)}" if elsewhere else ""
-        yield ok("leaders", f"{', '.join(here) or 'none'}{not_here}")
+        yield _placed("leaders", here, elsewhere)
     for leader in everywhere:
         for doubt in leader.options.doubts:
             yield Finding("leaders", "warning", f'"{leader.name}": {doubt}')
@@ -291,9 +308,9 @@ def locks(views: Sequence[LockView]) -> Iterator[Finding]:
     for view in broken:
         if view.state == "malformed":
             told = f"{view.name} is malformed, and no instance can acquire it: {view.problem}"
-            yield problem("locks", told, view.remedy, "malformed")
+            yield Finding("locks", "problem", told, view.remedy, "malformed")
         elif view.is_stuck:
-            yield problem("locks", f"{view.name} is blocked: {view.problem}", view.remedy)
+            yield Finding("locks", "problem", f"{view.name} is blocked: {view.problem}", view.remedy, "other")
         else:
             yield Finding("locks", "warning", f"{view.name} is held by {view.owner}: {view.problem}", view.remedy)
     asked = [view for view in views if view.is_cancelled and view.state == "held" and view.problem is None]
@@ -303,6 +320,25 @@ def locks(views: Sequence[LockView]) -> Iterator[Finding]:
         yield warning("locks", told, remedy)
     if not broken and not asked:
         yield ok("locks", f"{len(views)} in the database, {sum(view.is_taken for view in views)} of them held")
+
+
+def holds(views: Iterable[HoldView]) -> Iterator[Finding]:
+    """Yield what is held, which jobs are not held although they should be, and what a hold has left behind."""
+    for view in views:
+        hold, who = view.hold, plain(view.hold.by)
+        if not view.stands:
+            some = f"{view.jobs[0]} and {len(view.jobs) - 1} more are" if len(view.jobs) > 1 else f"{view.jobs[0]} is"
+            told = f"{some} still paused with hold {hold.name} by {who}, which was taken back or deleted"
+            yield warning("holds", told, "resume what it has left behind", f"firecron unhold {hold.name}")
+        elif view.not_held:
+            told = (
+                f"{who} holds {hold.what} until {to_text(hold.until)}, but not {', '.join(view.not_held[:_MOST_NAMED])}"
+            )
+            more = len(view.not_held) - _MOST_NAMED
+            remedy = "pause them (firecron pause), or hold again, unless somebody has resumed them"
+            yield warning("holds", f"{told}{f' and {more} more' if more > 0 else ''}", remedy)
+        else:
+            yield ok("holds", f"{who} holds {hold.what} until {to_text(hold.until)}: {plain(hold.why or '')}")
 
 
 def instances(found: Instances, now: int) -> Iterator[Finding]:
@@ -327,7 +363,12 @@ def unattended(names: Sequence[str]) -> Finding:
     )
 
 
+_MOST_NAMED = 10
+
+
 # --- the security rules
+
+_RULES = "firecron rules"
 
 
 def administrator() -> Finding:
@@ -340,12 +381,12 @@ def administrator() -> Finding:
 
 def rules(user: str, writes_elsewhere: bool, takes_live_locks: bool) -> Iterator[Finding]:
     """Yield whether the security rules limit this user to the writes that firecron needs."""
-    remedy = "deploy what `firecron rules` prints, and grant nothing above its paths"
+    remedy = "deploy the security rules of this version, and grant nothing above their paths"
     yield ok("rules", f"this process is {user}, and security rules apply to it")
     if writes_elsewhere:
-        yield warning("rules", "the rules let it write outside of its own paths", remedy)
+        yield warning("rules", "the rules let it write outside of its own paths", remedy, _RULES)
     if takes_live_locks:
-        yield warning("rules", "the rules let it overwrite a lock that another holder has", remedy)
+        yield warning("rules", "the rules let it overwrite a lock that another holder has", remedy, _RULES)
     if not (writes_elsewhere or takes_live_locks):
         yield ok("rules", "the rules refused a write outside of its paths, and one to a lock that another holder has")
 
@@ -353,51 +394,30 @@ def rules(user: str, writes_elsewhere: bool, takes_live_locks: bool) -> Iterator
 def reader(user: str, *, may_tick: bool) -> Finding:
     """Return that the security rules let this user read, and nothing more."""
     told = f"this process is {user}, and the rules let it read, but not write"
-    remedy = (
-        "let FIRECRON_UID name the user that the rules let write (firecron), or deploy what "
-        "`firecron rules --uid firecron` prints"
-    )
+    words = "let FIRECRON_UID name the user that the rules let write (firecron), or deploy rules for that user"
+    command = f"{_RULES} --uid firecron"
     if may_tick:
-        return problem("rules", f"{told}: jobs tick here, and none can run", remedy, "denied")
+        return problem("rules", f"{told}: jobs tick here, and none can run", words, "denied", command)
     shown = f"{told}: it can show everything (status, check, page --read-only), and do nothing"
-    return warning("rules", shown, f"if it is to do more, {remedy}")
+    return warning("rules", shown, f"if it is to do more, {words}", command)
 
 
-def no_tickets() -> Finding:
-    """Return that the security rules are older than the counters of heartbeats."""
-    return warning(
-        "rules",
-        "the rules don't know cron-groups, so every instance asks for every tick, however large the fleet is, and "
-        "nobody sees which jobs it runs",
-        "deploy what `firecron rules` prints",
-    )
+# What the rules of an earlier version don't know, and what doesn't work by them.
+_UNKNOWN = {
+    "groups": "the rules don't know cron-groups, so every instance asks for every tick, however large the fleet is, "
+    "and nobody sees which jobs it runs",
+    "steps": "the rules don't know cron-steps, so a job that calls run.step fails, and so does locks.once",
+    "errors": "the rules don't know cron-errors, so no traceback of a failed run is kept",
+    "acts": "the rules don't know cron-acts, so nobody sees who paused or unlocked a lock, and no pause ends by itself",
+    "jobs": "the rules don't let it write cron-jobs, so the catalogue of jobs stays empty",
+    "holds": "the rules don't know cron-hold, so a job that is declared during a hold is not held",
+    "mutes": "the rules don't know cron-mutes, so no job can be muted",
+}
 
 
-def no_steps() -> Finding:
-    """Return that the security rules are older than the steps of runs."""
-    return warning(
-        "rules",
-        "the rules don't know cron-steps, so a job that calls run.step fails, and so does locks.once",
-        "deploy what `firecron rules` prints",
-    )
-
-
-def no_acts() -> Finding:
-    """Return that the security rules are older than the acts of operators, and than the end of a pause."""
-    return warning(
-        "rules",
-        "the rules don't know cron-acts, so nobody sees who paused or unlocked a lock, and no pause ends by itself",
-        "deploy what `firecron rules` prints",
-    )
-
-
-def no_catalogue() -> Finding:
-    """Return that the security rules are older than the catalogue of jobs."""
-    return warning(
-        "rules",
-        "the rules don't let it write cron-jobs, so the catalogue of jobs stays empty",
-        "deploy what `firecron rules` prints",
-    )
+def old_rules(node: str) -> Finding:
+    """Return that the security rules are older than what is below this node."""
+    return warning("rules", _UNKNOWN[node], "deploy the security rules of this version", _RULES)
 
 
 def left_behind(path: str, error: StoreError) -> Finding:
@@ -418,5 +438,6 @@ def strangers(may_read: bool, *, is_emulator: bool) -> Finding:
     return warning(
         "strangers",
         "anybody in the world can read cron-locks, and perhaps write there",
-        "deploy rules that deny it, such as those that `firecron rules` prints",
+        "deploy rules that deny it, such as those of this version",
+        _RULES,
     )

@@ -25,6 +25,8 @@ never ran is.
 A job with overlap="allow" leaves no trace of its runs, so the node says of it only whether it is late. With
 once_per_tick=False it remembers no ticks, so nothing is judged by it. A node that nobody can claim is stuck for both.
 
+A job may be muted (`ops/mutes`). Its verdict is the same then, but it is no alarm.
+
 Where live instances run the job by another schedule than the one that was declared last, as in a rolling deployment, or
 although it is declared disabled, the verdict is a warning as well, whatever its word is. Ticks are judged by what was
 declared.
@@ -35,18 +37,20 @@ lock was held is late then, until the next claim.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from firecron.base.instants import number, to_datetime, to_milliseconds, to_text, whole
 from firecron.base.texts import plain
+from firecron.cron.schedule import newest
 from firecron.errors import Malformed
+from firecron.jobs.about import NOTHING, About
 from firecron.jobs.catalogue import CatalogueEntry, Group, dissenting, live_groups_of, retired
 from firecron.lock.fields import Pause, misfit, pause_in, resumed_at
 from firecron.lock.record import DAY, LockRecord, after_claim, parse
-from firecron.lock.refusal import how_to_free
+from firecron.ops.mutes import Mute
+from firecron.ops.remedy import UNDECLARED, Remedy, service_in_words
 from firecron.runs.policy import freed_at
 
 VerdictWord: TypeAlias = Literal[
@@ -68,8 +72,11 @@ class JobVerdict:
     """The verdict about one job. Instants are milliseconds of RTDB's clock.
 
     `since` is when this state began, `due` the first tick that is late; None where there is none, or it is not known.
-    `why` is one sentence for people. `is_warning` marks what is no alarm, but should be looked at, as a pause of more
-    than a day, or instances that disagree.
+    A job fails since the first tick after its last success. `failures` counts its runs since then that failed, were
+    lost or died. `why` is one sentence for people. `is_warning` marks what is no alarm, but should be looked at, as a
+    pause of more than a day, or instances that disagree. `about` is what the job's program says of it, and `remedy`
+    what to do, where something is to be done. `hold` is the hold that pauses the job. While there is a `mute`, nobody
+    is to be told of it.
     """
 
     job: str
@@ -78,11 +85,16 @@ class JobVerdict:
     due: int | None = None
     why: str = ""
     is_warning: bool = False
+    about: About = NOTHING
+    failures: int = 0
+    hold: str | None = None
+    mute: Mute | None = None
+    remedy: Remedy | None = None
 
     @property
     def is_alarm(self) -> bool:
         """Whether somebody has to be told."""
-        return self.word in ALARMS
+        return self.word in ALARMS and self.mute is None
 
     @property
     def is_judged(self) -> bool:
@@ -91,6 +103,16 @@ class JobVerdict:
 
     def to_json(self) -> dict[str, object]:
         """Return the verdict for programs: it always has every field, and instants are texts."""
+        return {
+            **self.to_health(),
+            "failures": self.failures,
+            "warning": self.is_warning,
+            **self.about.fields(),
+            "remedy": self.remedy and self.remedy.to_json(),
+        }
+
+    def to_health(self) -> dict[str, object]:
+        """Return what `/health` says: the verdict, and nothing more of the job."""
         return {
             "job": self.job,
             "verdict": self.word,
@@ -108,9 +130,13 @@ def split_names(texts: Iterable[str]) -> list[str]:
 def undeclared(names: Iterable[str], verdicts: Iterable[JobVerdict]) -> list[JobVerdict]:
     """Return an alarm for each of these names, which somebody expects, that no job has which was judged."""
     known = {verdict.job: verdict for verdict in verdicts}
-    absent = JobVerdict("", "undeclared", why="no job of this name is in the catalogue: has its program ever started?")
+    absent = JobVerdict("", "undeclared", why="no job of this name is in the catalogue")
     found = ((name, known.get(name, absent)) for name in map(plain, dict.fromkeys(names)))
-    return [JobVerdict(name, "undeclared", why=verdict.why) for name, verdict in found if not verdict.is_judged]
+    return [
+        JobVerdict(name, "undeclared", why=verdict.why, about=verdict.about, remedy=UNDECLARED)
+        for name, verdict in found
+        if not verdict.is_judged
+    ]
 
 
 def evaluate(
@@ -120,17 +146,20 @@ def evaluate(
     now: int,
     margin: int,
     alert_margin: int = ALERT_MARGIN,
+    mute: Mute | None = None,
 ) -> JobVerdict:
     """Return the verdict about a job at the time `now` of RTDB's clock, given the node of its lock.
 
     Without `groups`, because they can't be read, no job is retired or unattended. Durations are milliseconds.
     """
-    found = _evaluate(declared, node, groups, now, margin, alert_margin)
+    found = replace(_evaluate(declared, node, groups, now, margin, alert_margin), about=declared.about)
+    if mute is not None and now < mute.until:
+        found = replace(found, mute=mute)
     others = dissenting(declared, groups or (), now)
     if not others:
         return found
     said = _disagreement(declared, others)
-    if found.is_alarm:
+    if found.word in ALARMS:
         return replace(found, why=f"{found.why}; {said}")
     return replace(found, why=f"{said}; {found.why}", is_warning=True)
 
@@ -140,7 +169,8 @@ def _evaluate(
 ) -> JobVerdict:
     job, fields = plain(declared.name), node if isinstance(node, dict) else {}
     if groups is not None and retired(declared, groups, now):
-        return JobVerdict(job, "retired", why=f"taken out: newer instances of {_service(declared)} don't have it")
+        why = f"taken out: newer instances of {service_in_words(declared.service)} don't have it"
+        return JobVerdict(job, "retired", why=why)
     pause = pause_in(fields)
     if pause is not None and pause.holds(now):
         return _paused(job, pause, now)
@@ -165,31 +195,24 @@ def _evaluate(
         return _late(job, declared, due, due + now - limit)
     if not declared.has_lease:
         return JobVerdict(job, "ok", why="no tick is late; of how its runs ended, overlap='allow' leaves no trace")
-    return _ended(job, declared, record)
+    return _ended(job, declared, record, resumed_at(fields, now))
 
 
 def _paused(job: str, pause: Pause, now: int) -> JobVerdict:
     since = "" if pause.at is None else f"; since {to_text(pause.at)}"
     is_warning = pause.at is not None and now - pause.at > DAY
-    return JobVerdict(job, "paused", pause.at, why=f"{pause}{since}", is_warning=is_warning)
+    return JobVerdict(job, "paused", pause.at, why=f"{pause}{since}", is_warning=is_warning, hold=pause.hold)
 
 
 def _unattended(job: str, declared: CatalogueEntry, groups: Collection[Group]) -> JobVerdict:
     named = (group for group in groups if group.jobs is not None and declared.name in group.jobs)
     last_seen = max((group.seen_at for group in named if group.seen_at is not None), default=None)
-    seen = "" if last_seen is None else f" (one was last seen at {to_text(last_seen)})"
-    if declared.service or declared.role is None:
-        remedy = f"start {_service(declared)}"
-    else:
-        remedy = f"give an instance its role {plain(declared.role)!r} (FIRECRON_ROLES)"
-    forget = f"or, if it was taken out, run: firecron forget {shlex.quote(job)}"
-    why = f"no live instance has it, so nobody runs its ticks{seen}: {remedy}, {forget}"
-    return JobVerdict(job, "unattended", last_seen, why=why)
+    seen = "" if last_seen is None else f"; one was last seen at {to_text(last_seen)}"
+    return JobVerdict(job, "unattended", last_seen, why=f"no live instance has it, so nobody runs its ticks{seen}")
 
 
 def _malformed(job: str, problem: str) -> JobVerdict:
-    why = f"nobody can claim its node, so it doesn't run: {plain(problem)}; mend the node in the Firebase console"
-    return JobVerdict(job, "stuck", why=why)
+    return JobVerdict(job, "stuck", why=f"nobody can claim its node, so it doesn't run: {plain(problem)}")
 
 
 def _held(job: str, declared: CatalogueEntry, record: LockRecord, now: int) -> JobVerdict | None:
@@ -197,7 +220,7 @@ def _held(job: str, declared: CatalogueEntry, record: LockRecord, now: int) -> J
     since = None if record.acquiredAt is None else whole(record.acquiredAt)
     if record.is_stuck(now):
         until = to_text(whole(record.expiresAt))
-        why = f"its lock blocks it until {until}, which is later than any lease can expire: {how_to_free(job)}"
+        why = f"its lock blocks it until {until}, which is later than any lease can expire"
         return JobVerdict(job, "stuck", since, why=why)
     if record.releasedAt is not None:
         return None
@@ -207,7 +230,7 @@ def _held(job: str, declared: CatalogueEntry, record: LockRecord, now: int) -> J
     # By once_per_tick=False or overlap="allow", other holders of the lock count as its runs.
     if since is None or expected is None or now - since <= expected or not declared.once_per_tick:
         return JobVerdict(job, "running", since, why=said)
-    why = f"{said}, longer than the {expected / 1000:g} s that are expected; to end it, run: firecron cancel {job}"
+    why = f"{said}, longer than the {expected / 1000:g} s that are expected"
     return JobVerdict(job, "stuck", since + expected, why=why)
 
 
@@ -231,7 +254,7 @@ def _since_when(
         yield freed_at(record)
         if record.slot is not None:
             yield to_milliseconds(record.slot)
-    since = declared.since if declared.since is not None else declared.declared_at
+    since = _since(declared)
     if since is not None:
         yield since
     resumed = resumed_at(fields, now)
@@ -240,15 +263,14 @@ def _since_when(
 
 
 def _late(job: str, declared: CatalogueEntry, due: int, since: int) -> JobVerdict:
-    whom = "instances are" if declared.ticks else "trigger is"
     why = (
         f"nobody has claimed its tick {to_text(due)}, although its lock was free, and it was to start within "
-        f"{declared.grace / 1000:g} s: see whether its {whom} alive, and what {_service(declared)} logs"
+        f"{declared.grace / 1000:g} s"
     )
     return JobVerdict(job, "late", since, due, why)
 
 
-def _ended(job: str, declared: CatalogueEntry, record: LockRecord | None) -> JobVerdict:
+def _ended(job: str, declared: CatalogueEntry, record: LockRecord | None, resumed: int | None) -> JobVerdict:
     """Return the verdict about a job of which no tick is late, by how its last runs have ended."""
     if record is None or record.slot is None:
         return JobVerdict(job, "ok", why="none of its ticks was claimed yet, and none is late")
@@ -261,32 +283,42 @@ def _ended(job: str, declared: CatalogueEntry, record: LockRecord | None) -> Job
     )
     if failures < declared.alert_after:
         some = f", {failures} of {declared.alert_after} failures in a row that are reported" if failures else ""
-        return JobVerdict(job, "ok", why=f"{last}{some}")
+        return JobVerdict(job, "ok", why=f"{last}{some}", failures=failures)
     succeeded = record.newest_success()
     so_far = "" if succeeded is None else f", and the last that succeeded was {succeeded}"
     in_a_row = f"its last {failures} runs failed, were lost or died; " if failures > 1 else ""
     return JobVerdict(
         job,
         "failing",
-        freed_at(record) if failures == declared.alert_after else None,
-        why=f"{in_a_row}{last}{so_far}; see firecron runs {job}",
+        _failing_since(declared, succeeded, failures, resumed, record.slot),
+        why=f"{in_a_row}{last}{so_far}",
+        failures=failures,
     )
 
 
+def _since(declared: CatalogueEntry) -> int | None:
+    """Return since when the job has its schedule, as far as the catalogue tells."""
+    return declared.since if declared.since is not None else declared.declared_at
+
+
+def _failing_since(
+    declared: CatalogueEntry, succeeded: str | None, failures: int, resumed: int | None, last: str
+) -> int:
+    """Return the tick with which the failures began: the first one after the last success.
+
+    Without a success to go by, it is as many ticks back as there are failures, as if each of them had run.
+    """
+    newest_slot = to_milliseconds(last)
+    after = max(_since(declared) or 0, resumed or 0, 0 if succeeded is None else to_milliseconds(succeeded))
+    if succeeded is not None:
+        return min(newest_slot, to_milliseconds(declared.schedule.after(to_datetime(after))))
+    return to_milliseconds([*newest(declared.schedule, after, newest_slot, failures), last][0])
+
+
 def _disagreement(declared: CatalogueEntry, others: Collection[Group]) -> str:
-    where = " and ".join(sorted({_named(group.service) for group in others}))
-    last = plain(declared.revision) if declared.revision else _service(declared)
+    where = " and ".join(sorted({service_in_words(group.service) for group in others}))
+    last = plain(declared.revision) if declared.revision else service_in_words(declared.service)
     if declared.disabled:
         return f"live instances of {where} run it, although {last} has declared it disabled"
     schedule = plain(str(declared.schedule))
     return f"live instances of {where} run it by another schedule than {schedule}, which {last} declared last"
-
-
-def _service(declared: CatalogueEntry) -> str:
-    """Return what a person starts, and whose log a person reads."""
-    return _named(declared.service)
-
-
-def _named(service: str | None) -> str:
-    """Return the name of a service for people. Outside of Cloud Run it has none."""
-    return "its program" if service in (None, "", "local") else plain(service)

@@ -14,13 +14,13 @@ Each change of a lock leaves an act in `cron-acts`: a pause and a resume in thei
 (`lock/audit_log`). `by` is who acts, as the caller has authenticated them; without it, the user and the host of this
 process.
 
-    catalogue = Catalogue(Database())
-    (entry,) = catalogue.read(["digest"])
-    catalogue.forget(entry)
+    (entry,) = operator.entries(["digest"])
+    operator.forget(entry)
 
-`forget` removes the entry of a job that no program has any more, and nothing else: the lock's node, with its last slot
-and its fence, and the history stay. So a job that comes back goes on where it was. The entry is deleted only as it was
-seen, by compare-and-swap: a program that declares the job at the same time is not undone.
+`forget` removes the entry of a job that no program has any more, with its mute and the tracebacks of its runs, and
+nothing else: the lock's node, with its last slot and its fence, and the history stay. So a job that comes back goes on
+where it was. The entry is deleted only as it was seen, by compare-and-swap: a program that declares the job at the same
+time is not undone.
 
 Every method raises StoreError if the database can't be reached or refuses. `views` explains what a node means.
 """
@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -51,6 +52,7 @@ from firecron.ops.views import (
     inspect_lock,
     inspect_run,
     inspect_steps,
+    inspect_traceback,
     inspect_unfinished,
 )
 from firecron.runs.entry import Entry
@@ -94,8 +96,18 @@ class SeenLast:
     denied: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SeenEntry:
+    """An entry as it was read. `declared` is None if it can't be read, `live` are the live groups that run the job."""
+
+    name: str
+    snapshot: Snapshot
+    declared: CatalogueEntry | None
+    live: tuple[Group, ...] = ()
+
+
 class Operator:
-    """Looks at the locks of one database, and changes them by hand."""
+    """Looks at the locks and the catalogue of one database, and changes them by hand."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -130,7 +142,7 @@ class Operator:
         """Return all names that have a lock's node, a history, or an entry in the catalogue."""
         found = {*self._keys(self._database.paths.locks), *self._keys(self._database.paths.runs)}
         try:
-            return sorted(found.union(self._keys(self._database.paths.jobs)))
+            return sorted(found.union(self.declared()))
         except Denied:
             return sorted(found)  # the rules are older than the catalogue
 
@@ -159,6 +171,19 @@ class Operator:
             wanted |= {tick for tick in there if tick > after and tick not in recorded}
         with ThreadPoolExecutor(_AT_A_TIME) as pool:
             return tuple(pool.map(lambda tick: self._steps(name, tick), sorted(wanted)))
+
+    def tracebacks(self, name: str) -> dict[str, str]:
+        """Return the tracebacks that a job's failed runs have left, by the keys of their entries, with safe texts."""
+        path = self._database.paths.errors_of(check_name(name))
+        return {
+            plain(key): lines
+            for key, node in sorted(children(self._database.node(path), path).items())
+            if (lines := inspect_traceback(node)) is not None
+        }
+
+    def traceback(self, name: str, key: str) -> str | None:
+        """Return the traceback that one run has left, with safe texts; None if there is none."""
+        return inspect_traceback(self._database.node(f"{self._database.paths.errors_of(check_name(name))}/{key}"))
 
     def last_runs(self) -> SeenLast:
         """Return the last run of every job: of all names that have a history, or a lock with a tick.
@@ -257,6 +282,42 @@ class Operator:
         path = self._database.paths.acts
         return inspect_acts(children(self._database.node(path), path), name)
 
+    def entries(self, names: Iterable[str]) -> list[SeenEntry]:
+        """Return the entries of these keys of the catalogue, and who runs the jobs.
+
+        A key may be one that no job can have: somebody has typed it, and the status shows it. It takes one request for
+        each job, and two for all.
+        """
+        paths = {name: self._database.paths.job(name) for name in names}
+        groups = read_groups(self._database.node(self._database.paths.groups))
+        now = self._database.clock.now(self._database.deadline()).server
+        found = {name: self._database.store.read(path, self._database.deadline()) for name, path in paths.items()}
+        return [
+            SeenEntry(name, snapshot, read_declared(name, snapshot.node), live_groups_of(name, groups, now))
+            for name, snapshot in found.items()
+        ]
+
+    def declared(self) -> list[str]:
+        """Return the names of all jobs in the catalogue."""
+        return self._keys(self._database.paths.jobs)
+
+    def forget(self, seen: SeenEntry) -> bool:
+        """Delete the entry that was seen, and return True. Return False if it has changed since, and stays."""
+        path = self._database.paths.job(seen.name)
+        try:
+            answer = self._database.store.swap(path, seen.snapshot.etag, None, self._database.deadline())
+        except Unavailable:
+            # The write may have succeeded although its reply was lost.
+            if self._database.node(path) is not None:
+                raise
+            answer = ""
+        if isinstance(answer, Snapshot):
+            return False
+        for node in (self._database.paths.errors, self._database.paths.mutes):
+            with suppress(Denied):  # the rules are older than these
+                self._database.store.merge(node, {seen.name: None}, self._database.deadline())
+        return True
+
     def _keys(self, path: str) -> list[str]:
         return self._database.store.keys(path, self._database.deadline())
 
@@ -278,53 +339,3 @@ class Operator:
 def _acquisition(node: dict[str, object]) -> tuple[object, ...]:
     """Return the fields that identify an acquisition: they stay the same until the lock is released."""
     return tuple(node.get(field) for field in ("holder", "acquiredAt", "releasedAt"))
-
-
-# --- the catalogue
-
-
-@dataclass(frozen=True, slots=True)
-class SeenEntry:
-    """An entry as it was read. `declared` is None if it can't be read, `live` are the live groups that run the job."""
-
-    name: str
-    snapshot: Snapshot
-    declared: CatalogueEntry | None
-    live: tuple[Group, ...] = ()
-
-
-class Catalogue:
-    """The catalogue of one database, for an operator."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def read(self, names: Iterable[str]) -> list[SeenEntry]:
-        """Return the entries of these keys of the catalogue, and who runs the jobs.
-
-        A key may be one that no job can have: somebody has typed it, and the status shows it. It takes one request for
-        each job, and two for all.
-        """
-        paths = {name: self._database.paths.job(name) for name in names}
-        groups = read_groups(self._database.node(self._database.paths.groups))
-        now = self._database.clock.now(self._database.deadline()).server
-        found = {name: self._database.store.read(path, self._database.deadline()) for name, path in paths.items()}
-        return [
-            SeenEntry(name, snapshot, read_declared(name, snapshot.node), live_groups_of(name, groups, now))
-            for name, snapshot in found.items()
-        ]
-
-    def names(self) -> list[str]:
-        """Return the names of all jobs in the catalogue."""
-        return self._database.store.keys(self._database.paths.jobs, self._database.deadline())
-
-    def forget(self, seen: SeenEntry) -> bool:
-        """Delete the entry that was seen, and return True. Return False if it has changed since, and stays."""
-        path = self._database.paths.job(seen.name)
-        try:
-            return isinstance(self._database.store.swap(path, seen.snapshot.etag, None, self._database.deadline()), str)
-        except Unavailable:
-            # The write may have succeeded although its reply was lost.
-            if self._database.node(path) is None:
-                return True
-            raise

@@ -29,7 +29,8 @@ from firecron.jobs.run import to_name
 from firecron.lock.audit_log import KEPT, Act, read_act
 from firecron.lock.fields import LEADER, pause_in
 from firecron.lock.record import LockRecord, parse
-from firecron.lock.refusal import Instances, how_to_free
+from firecron.lock.refusal import Instances
+from firecron.ops.remedy import Remedy, freeing, mending
 from firecron.runs.entry import Entry, owner_of, read_entry
 from firecron.steps.protocol import read_step
 
@@ -43,7 +44,7 @@ class LockView:
     """A lock as its node shows it. Instants are milliseconds of RTDB's clock. A field that the node lacks is None.
 
     `is_paused` means that nobody can acquire the lock now. The fields `paused_…` are of the pause in the node, which is
-    over from `paused_until` on.
+    over from `paused_until` on. `paused_with` is the hold that has written it, with which many others are paused.
 
     `is_foreign` means that the record has no holder's token: the NestJS original writes such records. `problem` is what
     an operator has to repair, if anything, and `remedy` is how. `is_stuck` means that the lock expires later than any
@@ -59,6 +60,7 @@ class LockView:
     paused_at: int | None = None
     paused_why: str | None = None
     paused_until: int | None = None
+    paused_with: str | None = None
     is_foreign: bool = False
     owner: str | None = None
     instance_id: str | None = None
@@ -107,13 +109,11 @@ class LockView:
         return self.kind == LEADER
 
     @property
-    def remedy(self) -> str | None:
+    def remedy(self) -> Remedy | None:
         """What to do about the problem; None without a problem."""
         if self.problem is None:
             return None
-        if self.state == "malformed":
-            return f"mend the node {self.path} in the Firebase console; deleting it forgets its last slot and fence"
-        return how_to_free(self.name)
+        return mending(self.name, self.path) if self.state == "malformed" else freeing(self.name)
 
     def to_json(self) -> dict[str, object]:
         """Return the view for programs: it always has every field, and instants are texts."""
@@ -125,6 +125,7 @@ class LockView:
             "pausedAt": _text(self.paused_at),
             "pausedWhy": self.paused_why,
             "pausedUntil": _text(self.paused_until),
+            "pausedWith": self.paused_with,
             "foreign": self.is_foreign,
             "instanceId": self.instance_id,
             "instance": self.instance,
@@ -141,7 +142,7 @@ class LockView:
             "kind": self.kind,
             "stuck": self.is_stuck,
             "problem": self.problem,
-            "remedy": self.remedy,
+            "remedy": self.remedy and self.remedy.to_json(),
         }
 
 
@@ -186,7 +187,7 @@ def inspect_lock(
         is_stuck=is_stuck,
         is_cancelled=current.is_cancelled,
         cancel_why=plain(current.cancelWhy) if current.is_cancelled and isinstance(current.cancelWhy, str) else None,
-        hears_cancel=_hears_cancel(current),
+        hears_cancel=current.hears_cancel,
         problem=problem,
         path=place,
     )
@@ -204,6 +205,7 @@ def _with_pause(view: LockView, node: Mapping[str, object], now: int) -> LockVie
         paused_at=pause.at,
         paused_why=_plain_or_none(pause.why),
         paused_until=pause.until,
+        paused_with=pause.hold,
     )
 
 
@@ -216,12 +218,10 @@ def _state(record: LockRecord, now: int, margin: int) -> LockState:
     return "unlocked" if record.expiresAt < (record.acquiredAt or 1) else "died"
 
 
-def _hears_cancel(record: LockRecord) -> bool:
-    """Return whether the holder meets a `cancel`: it has taken a fence, and not only kept an old one, and renews."""
-    return record.fence is not None and record.fence >= (record.acquiredAt or 0) and record.renews is not False
-
-
 # --- runs, and the tick that is not in the history yet
+
+# Twice what firecron writes: a user who may write may write anything.
+_LONGEST_TRACEBACK = 4_000
 
 
 def inspect_run(key: str, node: object) -> Entry:
@@ -234,6 +234,13 @@ def inspect_run(key: str, node: object) -> Entry:
         one.name: plain(value) for one in fields(entry) if isinstance(value := getattr(entry, one.name), str)
     }
     return replace(entry, **texts)
+
+
+def inspect_traceback(node: object) -> str | None:
+    """Return the traceback that a node holds, with lines that are safe to print; None if it holds none."""
+    if not isinstance(node, str):
+        return None
+    return "\n".join(plain(line) for line in node[:_LONGEST_TRACEBACK].splitlines())
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +258,7 @@ class Unfinished:
     instance_id: str | None = None
     instance: str | None = None
     problem: str | None = None
-    remedy: str | None = None
+    remedy: Remedy | None = None
 
     @property
     def owner(self) -> str:
@@ -266,7 +273,7 @@ class Unfinished:
             "instanceId": self.instance_id,
             "instance": self.instance,
             "problem": self.problem,
-            "remedy": self.remedy,
+            "remedy": self.remedy and self.remedy.to_json(),
         }
 
 

@@ -1,6 +1,6 @@
 """The page: what the jobs do, live, in a browser, and the buttons to run, pause and unlock them.
 
-    GET  /                      the page; /page.js and /page.css belong to it
+    GET  /                      the page; its scripts and /page.css belong to it
     GET  /api/jobs, /api/…      what the page shows, as JSON for any program
     GET  /api/events            changes, as Server-Sent Events (ASGI only)
     GET  /health                200, or 503 if a job is not as it should be

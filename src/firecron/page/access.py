@@ -51,20 +51,19 @@ class PageOptions(AccessOptions, total=False):
 
 
 class Authenticator(Protocol):
-    """Decides about each request. It is called on many threads at the same time."""
+    """Decides about each request. It is called on many threads at the same time.
 
-    @property
-    def challenge(self) -> str | None:
-        """The header WWW-Authenticate of a 401; None without one."""
+    `challenge` is the header WWW-Authenticate of a 401; None without one.
+    """
+
+    challenge: str | None = None
 
     def check(self, request: SiteRequest) -> Admission | Awaitable[Admission]:
         """Return who the visitor is, or why the request is not served; an awaitable only under ASGI."""
 
 
-class OwnAuthenticator:
+class OwnAuthenticator(Authenticator):
     """The program's own function, `access`. It may be async where the framework can wait for it."""
-
-    challenge = None
 
     def __init__(self, access: AccessFunction, *, may_wait: bool = True) -> None:
         if iscoroutinefunction(access) and not may_wait:
@@ -96,7 +95,7 @@ def _admitted(found: object) -> Admission:
     raise TypeError(f"access returned {found!r:.80}: it must return an Access with a name, or None")
 
 
-class BasicAuthenticator:
+class BasicAuthenticator(Authenticator):
     """Admits the one user who knows the password. The comparison takes the same time whatever was sent."""
 
     challenge = 'Basic realm="firecron", charset="UTF-8"'
@@ -150,14 +149,12 @@ IAP_ISSUER = "https://cloud.google.com/iap"
 HEADER = "x-goog-iap-jwt-assertion"
 
 
-class IapAuthenticator:
+class IapAuthenticator(Authenticator):
     """Admits those whom Identity-Aware Proxy has let pass to these audiences: it says so in a signed header.
 
     The other headers of the proxy are plain text, which anybody can send who reaches the service past the proxy.
     `keys_url` serves IAP's keys, `{key id: PEM}`.
     """
-
-    challenge = None
 
     def __init__(self, audiences: Sequence[str], *, keys_url: str = IAP_KEYS, timeout: float = TIMEOUT) -> None:
         self.tokens = TokenVerifier(keys_url, audiences, "ES256", timeout=timeout)
@@ -178,7 +175,7 @@ class IapAuthenticator:
         return Access(who, can_act=True)
 
 
-class OidcAuthenticator:
+class OidcAuthenticator(Authenticator):
     """OIDC tokens of Google's accounts, as Cloud Monitoring's uptime checks send them."""
 
     challenge = "Bearer"
@@ -191,10 +188,8 @@ class OidcAuthenticator:
         return found if isinstance(found, Denial) else Access(found, can_act=True)
 
 
-class OpenAuthenticator:
+class OpenAuthenticator(Authenticator):
     """Everybody may look, nobody may act."""
-
-    challenge = None
 
     def check(self, request: SiteRequest) -> Admission:
         return Access("anybody")

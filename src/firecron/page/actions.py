@@ -1,10 +1,16 @@
-"""What a POST does: run, pause, resume, unlock, cancel. Each act is recorded with its visitor.
+"""What a POST does: run, pause, resume, unlock, cancel, forget. Each act is recorded with its visitor.
 
     200   done; a run has ended, whatever its outcome
     400   the body is not valid for the act
     404   there is no such job or lock
-    409   not done: this process has no code for the job, the lock refuses the run, or it has changed since it was seen
+    409   not done: this process has no code for the job, the lock refuses the run, it has changed since it was seen, or
+          a live instance has the job that is to be forgotten
     503   the database is away, or this instance is stopping
+
+What is not done says why in the page's words, and what to do (`ops/remedies`): the words of a refusal are the log's.
+
+A run claims no tick; with `slot` it is that of a tick that was missed, and with `resume` the next attempt at one that
+has not succeeded.
 
 A run goes on in this request until it has ended, so that Cloud Run's CPU stays on. It ends under its lock even if the
 visitor leaves.
@@ -17,28 +23,30 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
-from firecron.base.events import Event, Events
+from firecron.base.events import Event
 from firecron.base.instants import to_datetime, to_text
-from firecron.base.texts import described
+from firecron.base.texts import described, redacted
+from firecron.cron.schedule import is_tick
 from firecron.errors import ConfigurationError, Stopping, StoreError, UnknownJob
 from firecron.jobs.registry import Result
 from firecron.lock.fields import LONGEST_WHY
-from firecron.ops.board import Board
-from firecron.ops.operator import Operator, Seen
+from firecron.ops.operator import Seen
+from firecron.ops.remedies import of_refusal, why_refused
+from firecron.ops.remedy import Remedy, freeing, service_in_words
 from firecron.page.messages import Access, Route, as_json, problem
-from firecron.page.reads import Code, Details, store_problem
+from firecron.page.reads import Reads, store_problem
+from firecron.runs.entry import is_manual
 from firecron.web import SiteReply
+
+_ELSEWHERE = Remedy("run it where its code is: on the page of its own service, or at a terminal")
 
 
 class Actions:
     """Does what visitors ask for."""
 
-    def __init__(self, operator: Operator, board: Board, details: Details, code: Code, events: Events) -> None:
-        self._operator = operator
-        self._events = events
-        self._board = board
-        self._details = details
-        self._code = code
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
+        self._operator = reads.operator
 
     def act(self, route: Route, body: Mapping[str, object], access: Access) -> SiteReply:
         name, who = route.name, access.who
@@ -48,6 +56,7 @@ class Actions:
             "resume": self._resume,
             "unlock": self._unlock,
             "cancel": self._cancel,
+            "forget": self._forget,
         }
         try:
             assert route.act is not None, "a POST has an act"
@@ -61,22 +70,21 @@ class Actions:
         except StoreError as error:
             return store_problem(error)
         finally:
-            self._look_anew(name)
-
-    def _look_anew(self, name: str) -> None:
-        self._board.done()
-        self._details.done(name)
+            self._reads.done(name)
 
     def _run(self, name: str, body: Mapping[str, object], who: str) -> SiteReply:
-        resume, why = _text(body, "resume"), _why(body)
+        resume, slot, why = _text(body, "resume"), _instant(body, "slot"), _why(body)
         tick = None if resume is None else _tick(resume)
-        why_not = self._code.why_not(name)
-        if why_not is not None or self._code.registry is None:
+        code = self._reads.code
+        why_not, registry = code.why_not_runnable(name), code.registry
+        if why_not is not None or registry is None:
             self._seen(name)  # a name that nobody knows is a 404, as for each other act
-            return problem(409, "no_code", f"{name} was not run: {why_not}")
+            return problem(409, "no_code", f"{name} was not run: {why_not}", remedy=_ELSEWHERE)
+        if slot is not None and not is_tick(registry.get(name).options.schedule, to_text(slot)):
+            raise _bad_body(f"slot {to_text(slot)} is no tick of {name}")
         with self._recorded(name, why, who):
             try:
-                result = self._code.registry.trigger(name, resume=tick)
+                result = registry.trigger(name, slot=slot, resume=tick)
             except ConfigurationError as error:
                 raise _bad_body(str(error)) from None
             except KeyboardInterrupt as error:
@@ -84,7 +92,7 @@ class Actions:
                     raise
                 # Raised by the job itself: Ctrl-C reaches the main thread only.
                 result = Result(None, "failed", error=error)
-        return _ran(name, result)
+        return _ran(name, result, is_resumed=tick is not None)
 
     @contextmanager
     def _recorded(self, name: str, why: str | None, who: str) -> Iterator[None]:
@@ -97,11 +105,11 @@ class Actions:
         def note(event: Event) -> None:
             # What begins elsewhere now is another's.
             if event.slug == "run.started" and event.name == name and threading.get_ident() == here:
-                self._look_anew(name)
+                self._reads.done(name)
                 recording = lambda: self._operator.record("run", name, why, by=who)  # noqa: E731
                 threading.Thread(target=recording, name="firecron-act", daemon=True).start()
 
-        forget = self._events.subscribe(note)
+        forget = self._reads.board.database.events.subscribe(note)
         try:
             yield
         finally:
@@ -139,7 +147,9 @@ class Actions:
         if fence is not None and fence != seen.view.fence:
             return _changed(name, "cancelled")
         if seen.view.why_not_cancelled is not None:
-            return problem(409, "not_cancelled", f"{name} was not cancelled: {seen.view.why_not_cancelled}")
+            remedy = freeing(name) if seen.view.state == "held" else None
+            why_not = f"{name} was not cancelled: {seen.view.why_not_cancelled}"
+            return problem(409, "not_cancelled", why_not, remedy=remedy)
         if seen.view.is_cancelled:
             return _done(f"{name} is cancelled already: nothing was changed")
         if not self._operator.cancel(seen, why, by=who):
@@ -147,39 +157,57 @@ class Actions:
         what = "the term" if seen.view.is_leaders else "the run"
         return _done(f"{name} is cancelled: {what} is asked to end at its next renewal")
 
+    def _forget(self, name: str, body: Mapping[str, object], who: str) -> SiteReply:
+        why = _why(body)
+        [seen] = self._operator.entries([name])
+        if seen.snapshot.node is None:
+            raise UnknownJob(f"{name} is not in the catalogue")
+        if seen.live:
+            where = " and ".join(sorted({service_in_words(group.service) for group in seen.live}))
+            message = f"{name} was not forgotten: live instances of {where} have it, and would declare it again"
+            return problem(409, "live", message, remedy=Remedy("take it out of the program first"))
+        if not self._operator.forget(seen):
+            return _changed(name, "forgotten")
+        self._operator.record("forget", name, why, by=who)
+        self._reads.board.done(of_many=True)
+        return _done(f"{name} is forgotten; its lock and its history stay")
+
     def _seen(self, name: str) -> Seen:
         """Return the lock as it is now. Refuse a name that is unknown, and a malformed node."""
         seen = self._operator.read(name)
         view = seen.view
-        if view.state == "absent" and self._board.declared(name) is None:
+        if view.state == "absent" and self._reads.board.declared(name) is None:
             raise UnknownJob(f"{name} is no job: the catalogue and the locks don't have it")
         if view.state == "malformed":
-            message = f"nothing was changed, because the node of {name} is malformed: {view.problem}; {view.remedy}"
-            raise _RefusedAct(409, "malformed", message)
+            message = f"nothing was changed, because the node of {name} is malformed: {view.problem}"
+            raise _RefusedAct(409, "malformed", message, view.remedy)
         return seen
 
 
 class _RefusedAct(Exception):
     """An act that is not done, and the reply that says why."""
 
-    def __init__(self, status: int, error: str, message: str) -> None:
+    def __init__(self, status: int, error: str, message: str, remedy: Remedy | None = None) -> None:
         super().__init__(message)
-        self.reply = problem(status, error, message)
+        self.reply = problem(status, error, message, remedy=remedy)
 
 
 def _bad_body(message: str) -> _RefusedAct:
     return _RefusedAct(400, "bad_request", message)
 
 
-def _ran(name: str, result: Result) -> SiteReply:
+def _ran(name: str, result: Result, *, is_resumed: bool) -> SiteReply:
     run, refusal = result.run, result.refusal
     slot = None if run is None or run.slot is None else to_text(run.slot)
     fields = {"job": name, "slot": slot, "run": None if run is None else run.idempotency_key}
     if refusal is not None:
+        # Of a tick that can't be resumed, only the refusal knows why: it is no lock that refuses it.
+        is_of_tick = is_resumed and refusal.reason == "slot_done"
+        why = refusal.message if is_of_tick else f"{name} was not run: {why_refused(refusal)}"
+        remedy = of_refusal(refusal)
+        said = {"result": refusal.reason, "error": refusal.reason, "message": redacted(why)}
         status = 503 if refusal.reason == "unavailable" else 409
-        return as_json(
-            status, {**fields, "result": refusal.reason, "error": refusal.reason, "message": refusal.message}
-        )
+        return as_json(status, {**fields, **said, "remedy": remedy and remedy.to_json()})
     why = "" if result.error is None else f": {described(result.error)}"
     return as_json(200, {**fields, "result": result.outcome, "message": f'"{name}" {result.outcome}{why}'})
 
@@ -189,7 +217,8 @@ def _done(message: str) -> SiteReply:
 
 
 def _changed(name: str, what: str) -> SiteReply:
-    return problem(409, "changed", f"{name} was not {what}: it has changed since it was seen")
+    message = f"{name} was not {what}: it has changed since it was seen"
+    return problem(409, "changed", message, remedy=Remedy("look at it again"))
 
 
 def _is_of(seen: Seen, acquired: object) -> bool:
@@ -222,7 +251,7 @@ def _instant(body: Mapping[str, object], field: str) -> datetime | None:
 
 def _tick(text: str) -> datetime | str:
     """Return the tick to resume, or the key of a run by hand."""
-    if "-manual-" in text:
+    if is_manual(text):
         return text
     try:
         return to_datetime(text)

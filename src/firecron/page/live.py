@@ -39,7 +39,7 @@ from firecron.errors import StoreError
 from firecron.lock.waiting import Begin, on_thread
 from firecron.ops.board import Board
 from firecron.page.messages import HEADERS, problem, secured
-from firecron.page.reads import Json, jobs_json
+from firecron.page.reads import Code, Json
 from firecron.web import Receive, Send, encoded, send_reply
 
 # --- one look for all viewers
@@ -85,8 +85,9 @@ class Live:
     Without `begin` there is no thread, and a test calls `look` itself.
     """
 
-    def __init__(self, board: Board, timing: Timing, *, begin: Begin | None = on_thread) -> None:
+    def __init__(self, board: Board, code: Code, timing: Timing, *, begin: Begin | None = on_thread) -> None:
         self._board = board
+        self._code = code
         self._events = board.database.events
         self._timing = timing
         self._begin = begin
@@ -171,7 +172,7 @@ class Live:
         except StoreError as error:
             self._send_away(redacted(str(error)))
             return False
-        found = jobs_json(seen)
+        found = self._code.jobs_json(seen)
         rows, rest = found.essence()
         told, self._sent = self._sent, _Sent(rows, rest)
         now = {"now": to_text(seen.now)}

@@ -21,38 +21,63 @@ from typing import Literal, TypeAlias, TypeVar, get_args
 from urllib.parse import urlsplit
 
 from firecron.base.texts import redacted
-from firecron.errors import ConfigurationError
-from firecron.store import check_name
+from firecron.ops.remedy import Remedy
+from firecron.store import is_name
 from firecron.web import SiteReply, SiteRequest
 
 # --- the paths below the mount
 
 Kind: TypeAlias = Literal[
-    "slash", "file", "health", "jobs", "job", "strip", "strips", "instances", "acts", "events", "act"
+    "slash",
+    "file",
+    "health",
+    "jobs",
+    "job",
+    "strip",
+    "strips",
+    "traceback",
+    "timeline",
+    "instances",
+    "acts",
+    "events",
+    "act",
 ]
-PageAct: TypeAlias = Literal["run", "pause", "resume", "unlock", "cancel"]
+PageAct: TypeAlias = Literal["run", "pause", "resume", "unlock", "cancel", "forget"]
 
 ACTS: tuple[PageAct, ...] = get_args(PageAct)
-FILES = {"/": "page.html", "/page.js": "page.js", "/page.css": "page.css", "/icon.svg": "icon.svg"}
+# A script each. `page.js` begins; the page's HTML names all, so that a browser asks for them at once.
+MODULES = (
+    "acts", "axis", "dom", "job", "known", "list", "live", "menu", "overview", "page", "pictures", "runs", "server",
+    "strip", "tables", "time", "timeline", "views", "words",
+)  # fmt: skip
+FILES = {"/": "page.html", **{f"/{name}": name for name in ("page.css", "icon.svg", *(f"{one}.js" for one in MODULES))}}
 _FIXED: dict[str, Kind] = {
     "": "slash",
     **dict.fromkeys(FILES, "file"),
     "/health": "health",
     "/api/jobs": "jobs",
     "/api/strips": "strips",
+    "/api/timeline": "timeline",
     "/api/instances": "instances",
     "/api/acts": "acts",
     "/api/events": "events",
 }
 
 
+# The key of a run in the history: a tick, or the start of a run by hand or of a leader's term.
+_KEY = re.compile(r"[0-9TZ:-]{20}(?:-(?:manual|term)-[0-9a-f]{1,20})?")
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What a path names. `name` is the job or lock, `act` what is to be done to it; empty where there is none."""
+    """What a path names. `name` is the job or lock, `act` what is to be done to it, `key` the run; empty where there is
+    none.
+    """
 
     kind: Kind
     name: str = ""
     act: PageAct | None = None
+    key: str = ""
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -66,14 +91,14 @@ def find_route(path: str) -> Route | None:
     if not path.startswith("/api/jobs/"):
         return None
     name, *below = path.removeprefix("/api/jobs/").split("/")
-    try:
-        check_name(name)
-    except ConfigurationError:
+    if not is_name(name):
         return None
     if not below:
         return Route("job", name)
     if below == ["strip"]:
         return Route("strip", name)
+    if len(below) == 2 and below[0] == "tracebacks" and _KEY.fullmatch(below[1]):
+        return Route("traceback", name, key=below[1])
     act = next((act for act in ACTS if below == [act]), None)
     return None if act is None else Route("act", name, act)
 
@@ -115,7 +140,7 @@ class Visitor:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a visitor of the page may do: look, and with `can_act` also run, pause, resume, unlock and cancel.
+    """What a visitor of the page may do: look, and with `can_act` also run, pause, resume, unlock, cancel and forget.
 
     Args:
         who: The visitor's name, such as an e-mail address. It stands beside what the visitor does.
@@ -147,9 +172,12 @@ def as_json(status: int, body: object, headers: Mapping[str, str] | None = None)
     return SiteReply(status, encoded, {"Content-Type": "application/json", **(headers or {})})
 
 
-def problem(status: int, error: str, message: str, headers: Mapping[str, str] | None = None) -> SiteReply:
+def problem(
+    status: int, error: str, message: str, headers: Mapping[str, str] | None = None, remedy: Remedy | None = None
+) -> SiteReply:
     """Return the response that says why something was not done. An error of the database may quote a secret."""
-    return as_json(status, {"error": error, "message": redacted(message)}, headers)
+    fields = {"error": error, "message": redacted(message), "remedy": remedy and remedy.to_json()}
+    return as_json(status, fields, headers)
 
 
 # --- safety, besides access: headers, the sender of a POST, and the Host

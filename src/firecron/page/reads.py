@@ -2,8 +2,8 @@
 
     jobs        the rows of the board, with an ETag: a browser that polls gets them again only if they have changed
     job         one job: its options, its next ticks, its runs with their steps and log lines
-    strip       the newest ticks of a job, each with the outcome of its run, or with why it did not run
-    instances   the signs of life of the instances and of their groups
+    strip       the newest ticks of a job, each with the outcome of its run, or with why it did not run (`ticks`)
+    instances   the signs of life of the instances and of their groups; of a late job those that would run it
     acts        what operators have done
 
 Beside the rows, which the board keeps, each is read once for all who look, and kept for two seconds. What is read of a
@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from math import inf
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 from urllib.parse import parse_qs, quote
@@ -31,20 +30,26 @@ from firecron.base.events import RUN_LABEL
 from firecron.base.identity import ask_metadata, find_cloud_run
 from firecron.base.instants import in_utc, number, to_datetime, to_milliseconds, to_text
 from firecron.base.texts import plain, redacted
-from firecron.cron.schedule import newest, schedule_fields
+from firecron.cron.schedule import schedule_fields
 from firecron.cron.words import special_nights
 from firecron.errors import ConfigurationError, Denied, Malformed, StoreError, UnknownJob
-from firecron.jobs.catalogue import CatalogueEntry, Group, read_groups
+from firecron.jobs.about import NOTHING
+from firecron.jobs.catalogue import CatalogueEntry, Group, live_groups_of, read_groups
 from firecron.jobs.registry import Registry
-from firecron.lock.database import Database
+from firecron.leaders.leader import Leader
+from firecron.lock.audit_log import Act
 from firecron.lock.refusal import SILENT_BEATS
-from firecron.ops.board import Board, HealthReport, Shared
+from firecron.ops.board import Board, Shared
 from firecron.ops.operator import Operator
+from firecron.ops.remedies import acts_on, state_of_lock
 from firecron.ops.status import Row, SeenJobs
 from firecron.ops.views import LockView, children
 from firecron.page.messages import FILES, Access, Route, as_json, problem
-from firecron.runs.entry import Entry
-from firecron.store import check_name
+from firecron.page.ticks import Known
+from firecron.page.timeline import RANGES, marks, span_of
+from firecron.page.timeline import row as timeline_row
+from firecron.runs.entry import MANUAL, Entry, key_of_run
+from firecron.store import check_name, is_name
 from firecron.triggers.handler import of_error, of_health
 from firecron.web import SiteReply, SiteRequest
 
@@ -55,14 +60,15 @@ Json: TypeAlias = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class JobsJson:
-    """The rows of the jobs, and the locks that belong to none, those of leaders apart."""
+    """The rows of the jobs, the locks that belong to none, those of leaders apart, and the holds."""
 
     jobs: list[Json]
     leaders: list[Json]
     locks: list[Json]
+    holds: list[Json]
 
-    def rest(self) -> Json:
-        return {"leaders": self.leaders, "locks": self.locks}
+    def rest(self) -> dict[str, list[Json]]:
+        return {"leaders": self.leaders, "locks": self.locks, "holds": self.holds}
 
     def to_json(self) -> Json:
         return {"jobs": self.jobs, **self.rest()}
@@ -73,17 +79,49 @@ class JobsJson:
         A renewal is no news: it only moves the end of a lock.
         """
         rows = {str(row["job"]): _text({**row, "lock": _without_end(row["lock"])}) for row in self.jobs}
-        rest = {"leaders": self.leaders, "locks": self.locks}
-        return rows, {name: _text([_without_end(view) for view in views]) for name, views in rest.items()}
+        return rows, {name: _text([_without_end(view) for view in views]) for name, views in self.rest().items()}
 
 
-def jobs_json(seen: SeenJobs) -> JobsJson:
-    """Return what is seen as JSON. A row's `lock` and `last` have no nulls: of 50 jobs they would be 14 kB."""
-    return JobsJson(
-        [{name: _without_nulls(value) for name, value in row.to_json().items()} for row in seen.rows],
-        [view.to_json() for view in seen.others if view.is_leaders],
-        [view.to_json() for view in seen.others if not view.is_leaders],
-    )
+class Code:
+    """The code that this process has: the jobs of its `registry`, which it can run, and what it says of its `leaders`.
+
+    `firecron page` without an application has none.
+    """
+
+    def __init__(self, registry: Registry | None = None, leaders: Iterable[Leader] = ()) -> None:
+        self.registry = registry
+        self._leaders = {leader.name: leader.options.about for leader in leaders}
+
+    def why_not_runnable(self, name: str) -> str | None:
+        """Return why this process can't run the job; None if it can."""
+        if self.registry is None:
+            return "this page is served without the code of the jobs"
+        try:
+            job = self.registry.get(name)
+        except UnknownJob:
+            return f"this process has no code for {name}"
+        if not self.registry.runs_here(job):
+            return f"{name} needs the role {job.options.role!r}, and this process lacks it"
+        return f"{name} is declared disabled" if job.options.disabled else None
+
+    def jobs_json(self, seen: SeenJobs) -> JobsJson:
+        """Return what is seen as JSON, with the acts that are offered.
+
+        A row's `lock` and `last` have no nulls: of 50 jobs they would be 14 kB.
+        """
+        locks = [(view, {**view.to_json(), "acts": acts_on(state_of_lock(view), view)}) for view in seen.others]
+        return JobsJson(
+            [self._row_json(row) for row in seen.rows],
+            [{**lock, **self._leaders.get(view.name, NOTHING).fields()} for view, lock in locks if view.is_leaders],
+            [lock for view, lock in locks if not view.is_leaders],
+            [view.to_json() for view in seen.holds],
+        )
+
+    def _row_json(self, row: Row) -> Json:
+        fields = {name: _without_nulls(value) for name, value in row.to_json().items()}
+        # No path leads to a key that can be no job's name.
+        acts = row.acts(can_run=self.why_not_runnable(row.job) is None) if is_name(row.job) else []
+        return {**fields, "acts": acts}
 
 
 def _without_nulls(value: object) -> object:
@@ -102,105 +140,6 @@ def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# --- a strip: pure
-#
-# Ticks come from the schedule, outcomes from the history. A tick that has neither an entry nor a run under way is a
-# hole: it was before the history that is kept, or nobody ran it. Ticks from before the schedule was declared are shown
-# only if the history has them.
-
-MOST_TICKS = 50
-
-_REASONS = {
-    "skipped": "the run before it had not ended",
-    "missed": "no instance claimed it in time",
-    "abandoned": "its instance died",
-    "malformed": "its entry can't be read",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """A tick. `outcome` is None if it did not run, `running` while it runs; `why` says more about both."""
-
-    slot: str
-    outcome: str | None = None
-    duration: int | None = None
-    why: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        return {"slot": self.slot, "outcome": self.outcome, "durationMs": self.duration, "why": self.why}
-
-
-def make_strip(
-    declared: CatalogueEntry | None, entries: Iterable[Entry], lock: LockView | None, now: int
-) -> list[Tick]:
-    """Return the newest ticks up to `now`, oldest first."""
-    found = {entry.slot: entry for entry in entries if _is_slot(entry.slot)}
-    slots = {slot for slot in found if slot is not None}
-    running = None if lock is None or lock.state != "held" else lock.unfinished
-    if running is not None and _is_slot(running):
-        slots.add(running)
-    slots |= set(_ticks(declared, slots, now))
-    covered = _covered(sorted(slots), found)
-    return [
-        _tick(slot, found.get(slot), covered, running) or _hole(slot, declared, lock, now)
-        for slot in sorted(slots)[-MOST_TICKS:]
-    ]
-
-
-def _ticks(declared: CatalogueEntry | None, slots: set[str], now: int) -> list[str]:
-    if declared is None:
-        return []
-    start = declared.since if declared.since is not None else declared.declared_at
-    if start is None:
-        if not slots:
-            return []
-        start = to_milliseconds(min(slots)) - 1
-    # A tick that is due may be claimed at any moment until its grace is over.
-    return newest(declared.schedule, start, now, MOST_TICKS)
-
-
-def _covered(slots: list[str], found: Mapping[str | None, Entry]) -> dict[str, Entry]:
-    """Return the ticks that an entry of several ticks counts, besides its own slot."""
-    covered: dict[str, Entry] = {}
-    for place, slot in enumerate(slots):
-        entry = found.get(slot)
-        if entry is not None and entry.count > 1:
-            before = slots[max(0, place - entry.count + 1) : place]
-            covered.update({one: entry for one in before if one not in found})
-    return covered
-
-
-def _tick(slot: str, entry: Entry | None, covered: Mapping[str, Entry], running: str | None) -> Tick | None:
-    """Return the tick as it is known; None if nothing is."""
-    if slot == running:
-        return Tick(slot, "running")
-    if entry is None and slot in covered:
-        outcome = covered[slot].outcome
-        return Tick(slot, outcome, why=_REASONS.get(outcome))
-    if entry is not None:
-        return Tick(slot, entry.outcome, entry.duration, entry.error or _REASONS.get(entry.outcome))
-    return None
-
-
-def _hole(slot: str, declared: CatalogueEntry | None, lock: LockView | None, now: int) -> Tick:
-    """Return a tick of which nothing is known, with why it did not run, as far as lock and catalogue tell."""
-    at = to_milliseconds(slot)
-    if lock is not None and (lock.paused_at or inf) <= at < (lock.paused_until or inf):
-        return Tick(slot, why="the job was paused")
-    if declared is not None and declared.disabled and at >= (declared.declared_at or inf):
-        return Tick(slot, why="the job was declared disabled")
-    grace = 0 if declared is None else declared.grace
-    return Tick(slot, why="it is due" if now - at <= grace else "nothing is recorded of it")
-
-
-def _is_slot(slot: str | None) -> bool:
-    try:
-        return slot is not None and to_milliseconds(slot) > 0
-    except ValueError:
-        return False
-
-
 # --- a link to the log lines of a run in Cloud Logging
 #
 # Each line of a run has the run's key in a label, which `firecron.logging.setup` writes on Cloud Run. A job that runs
@@ -210,7 +149,6 @@ def _is_slot(slot: str | None) -> bool:
 _CONSOLE = "https://console.cloud.google.com/logs/query"
 # In milliseconds.
 _AROUND = 60_000
-_MANUAL = "-manual-"
 
 
 def log_link(name: str, entry: Entry, service: str | None, project: str | None) -> str | None:
@@ -218,12 +156,20 @@ def log_link(name: str, entry: Entry, service: str | None, project: str | None) 
     if service in (None, "local") or entry.started_at is None or entry.recorded_by is not None:
         return None
     ended = entry.started_at if entry.ended_at is None else entry.ended_at
-    run = f"{name}:manual:{entry.key.rpartition(_MANUAL)[2]}" if _MANUAL in entry.key else f"{name}:{entry.key}"
-    quoted = run.replace("\\", "\\\\").replace('"', '\\"')
-    query = quote(f'labels.{RUN_LABEL}="{quoted}"', safe="")
-    start, end = to_text(entry.started_at - _AROUND), to_text(ended + _AROUND)
+    quoted = key_of_run(name, entry.key).replace("\\", "\\\\").replace('"', '\\"')
+    return _console(f'labels.{RUN_LABEL}="{quoted}"', entry.started_at - _AROUND, ended + _AROUND, project)
+
+
+def instance_link(instance: str, service: str, project: str | None, now: int) -> str | None:
+    """Return the URL of an instance's log lines of the last hour; None for one without any in Cloud Logging."""
+    if service == "local":
+        return None
+    return _console(f'labels.instanceId:"{instance}"', now - _HOUR, now, project)
+
+
+def _console(query: str, start: int, end: int, project: str | None) -> str:
     where = "" if project is None else f"?project={quote(project, safe='')}"
-    return f"{_CONSOLE};query={query};startTime={start};endTime={end}{where}"
+    return f"{_CONSOLE};query={quote(query, safe='')};startTime={to_text(start)};endTime={to_text(end)}{where}"
 
 
 @cache
@@ -240,166 +186,346 @@ def project_of(environment: Mapping[str, str]) -> str | None:
     return ask_metadata("project/project-id", environment)
 
 
-# --- what the page shows beside the rows
+# --- the files
+
+_FOLDER = Path(__file__).parent / "static"
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
 
 
-class Code:
-    """The jobs that this process can run: those of its registry. `firecron page` without an application has none."""
+@cache
+def page_file(path: str) -> SiteReply:
+    """Return the file at this path below the mount, one of `FILES`: read once, and served as it is."""
+    file = _FOLDER / FILES[path]
+    return SiteReply(200, file.read_bytes(), {"Content-Type": _TYPES[file.suffix]})
 
-    def __init__(self, registry: Registry | None) -> None:
-        self.registry = registry
 
-    def why_not(self, name: str) -> str | None:
-        """Return why this process can't run the job; None if it can."""
-        if self.registry is None:
-            return "this page is served without the code of the jobs"
-        try:
-            job = self.registry.get(name)
-        except UnknownJob:
-            return f"this process has no code for {name}"
-        if not self.registry.runs_here(job):
-            return f"{name} needs the role {job.options.role!r}, and this process lacks it"
-        return f"{name} is declared disabled" if job.options.disabled else None
-
+# --- the replies
 
 T = TypeVar("T")
 
 MOST_RUNS = 50
+MOST_STRIPS = 100
+_AT_A_TIME = 8
 _NEXT = 10
 _AGE = 2.0
+# Of histories, and of instances on the timeline: what has changed is read anew.
+_KEPT = 60.0
+# Of the acts, where they only say when a job was paused. They are read anew when that changes.
+_ACTS_AGE = 60.0
 # In milliseconds.
 _HOUR = 3_600_000
 # A node that somebody has filled by hand may have any size.
 _LARGEST_NODE = 20_000
 
 
-class Details:
-    """Reads what a view of the page needs, as JSON. Every method raises StoreError."""
+class Reads:
+    """Makes the replies to GET. What it reads of the database beside the rows, it keeps for a while.
 
-    def __init__(self, database: Database, board: Board, code: Code) -> None:
-        self._database, timing = database, database.timing
-        self._operator = Operator(database)
-        self._board = board
-        self._code = code
-        self._runs = Shared(self._operator.runs, timing, _AGE)
-        self._jobs = Shared(self._read_job, timing, _AGE)
-        self._acts = Shared(lambda _: self._read_acts(), timing, _AGE)
-        self._instances = Shared(lambda _: self._read_instances(), timing, _AGE)
+    `code` is what this process has.
+    """
+
+    def __init__(self, board: Board, code: Code, *, read_only: bool) -> None:
+        self.board = board
+        self.code = code
+        self._read_only = read_only
+        self._database = database = board.database
+        self.operator = Operator(database)
+        self._runs = Shared(self.operator.runs, database.timing, _KEPT)
+        self._jobs = Shared(self._read_job, database.timing, _AGE)
+        self._acts = Shared(lambda _: self._read_acts(), database.timing, _ACTS_AGE)
+        self._instances = Shared(lambda _: self._read_instances(), database.timing, _AGE)
+        self._fleet = Shared(lambda _: self._read_fleet(), database.timing, _KEPT)
         # Of each job that was asked for, the row's part that changes with its runs.
-        self._rows: dict[str, object] = {}
+        self._rows: dict[str, tuple[object, ...]] = {}
 
-    def job(self, name: str) -> dict[str, object]:
-        """Return everything about one job or lock. Raise UnknownJob if the database knows no such name."""
-        self._follow(_row(self._board.jobs(), name))
-        return self._jobs.get(name)
-
-    def strip(self, name: str) -> list[dict[str, object]]:
-        """Return the newest ticks of a job, oldest first."""
-        seen = self._board.jobs()
-        row = _row(seen, name)
-        if row is None and _lock(seen, row, name) is None:
-            return []  # a name that somebody has made up costs nothing
-        self._follow(row)
-        entries = self._runs.get(name)
-        declared = self._board.declared(name)
-        return [tick.to_json() for tick in make_strip(declared, entries, None if row is None else row.lock, seen.now)]
-
-    def instances(self) -> dict[str, object]:
-        """Return the signs of life of the instances and of their groups."""
-        return self._instances.get()
-
-    def acts(self) -> dict[str, object]:
-        """Return what operators have done, newest first."""
-        return self._acts.get()
+    def show(self, route: Route, request: SiteRequest, access: Access, *, can_act: bool) -> SiteReply:
+        try:
+            match route.kind:
+                case "file":
+                    return page_file(request.path)
+                case "jobs":
+                    return self._all_jobs(request, access, can_act=can_act)
+                case "job":
+                    self.board.show([route.name])
+                    self._follow(_row(self.board.jobs(), route.name))
+                    return as_json(200, self._jobs.get(route.name))
+                case "strip":
+                    self.board.show([route.name])
+                    return as_json(200, {"job": route.name, "ticks": self._strip(route.name)})
+                case "strips":
+                    return self._strips(request)
+                case "timeline":
+                    return self._timeline(request)
+                case "traceback":
+                    return as_json(200, {"traceback": self._traceback(route.name, route.key)})
+                case "instances":
+                    return as_json(200, self._instances.get())
+                case "acts":
+                    return as_json(200, {"now": to_text(self.board.now()), "acts": self._newest_acts()})
+                case "health":
+                    found = of_health(self.board.report(), request.query)
+                    return as_json(found.status, found.body, found.headers)
+                case "events":
+                    # Without a stream: to an EventSource it says not to come back, and no browser logs it as an error.
+                    return SiteReply(204, b"")
+                case other:
+                    raise AssertionError(f"{other} is no route of a GET")
+        except UnknownJob as error:
+            return problem(404, "unknown_job", str(error))
+        except StoreError as error:
+            return store_problem(error)
 
     def done(self, name: str) -> None:
         """Read anew what a visitor has changed."""
+        self.board.done()
         self._jobs.changed(name)
         self._runs.changed(name)
         self._acts.changed()
+
+    def _all_jobs(self, request: SiteRequest, access: Access, *, can_act: bool) -> SiteReply:
+        seen, database = self.board.jobs(), self._database
+        found = self.code.jobs_json(seen)
+        fields: Json = {
+            "visitor": {"who": access.who, "canAct": can_act},
+            "readOnly": self._read_only,
+            "database": "/".join(filter(None, (database.store.name, database.settings.prefix))),
+        }
+        # As with the stream, a renewal is no news.
+        digest = sha256(json.dumps([fields, *found.essence()]).encode()).hexdigest()
+        etag = f'W/"{digest[:32]}"'
+        if etag in (one.strip() for one in request.headers.get("if-none-match", "").split(",")):
+            return SiteReply(304, b"", {"ETag": etag})
+        return as_json(200, {"now": to_text(seen.now), **fields, **found.to_json()}, {"ETag": etag})
+
+    def _strips(self, request: SiteRequest) -> SiteReply:
+        given = parse_qs(request.query).get("names", [""])[0]
+        names = [name for name in given.split(",") if name][:MOST_STRIPS]
+        self.board.show(names)
+        last = {row.job: row.last for row in self.board.jobs().rows}
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            found = dict(zip(names, pool.map(self._strip_or_why, names), strict=True))
+        strips = {name: ticks for name, (ticks, _) in found.items()}
+        problems = {name: why for name, (_, why) in found.items() if why is not None}
+        lasts = {name: _without_nulls(entry.to_json()) for name in names if (entry := last.get(name)) is not None}
+        return as_json(200, {"strips": strips, "last": lasts, "problems": problems})
+
+    def _timeline(self, request: SiteRequest) -> SiteReply:
+        """Return the rows of these jobs, and what became of the instances of their services."""
+        query = parse_qs(request.query)
+        hours = next((hours for hours in RANGES if query.get("hours") == [str(hours)]), RANGES[0])
+        names = [name for name in query.get("names", [""])[0].split(",") if name][:MOST_STRIPS]
+        seen, fleet = self.board.jobs(), self._fleet.get()
+        span = span_of(hours, seen.now)
+        rows = {row.job: row for row in seen.rows}
+        wanted = [name for name in dict.fromkeys(names) if name in rows]
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            known = dict(zip(wanted, pool.map(lambda name: self._known_or_none(name, seen), wanted), strict=True))
+        histories: dict[str, dict[str, Sequence[Entry]]] = {}
+        for name, one in known.items():
+            if one is not None and one.declared is not None:
+                histories.setdefault(one.declared.service, {})[name] = one.entries
+        instances = fleet.instances(seen.now)
+        found = {
+            service: marks([one for one in instances if one["service"] == service], own, span)
+            for service, own in sorted(histories.items())
+        }
+        shown = {name: None if one is None else timeline_row(one, span) for name, one in known.items()}
+        return as_json(200, {**span.to_json(), "rows": shown, "marks": found})
+
+    def _known_or_none(self, name: str, seen: SeenJobs) -> Known | None:
+        try:
+            return self._known(name, seen)
+        except (ConfigurationError, Malformed):
+            return None  # its strip says why
+
+    def _strip_or_why(self, name: str) -> tuple[list[Json] | None, str | None]:
+        """Return the strip, or why there is none: a name or a history that is odd takes nobody else's strip away."""
+        try:
+            return self._strip(check_name(name)), None
+        except ConfigurationError as error:
+            return None, str(error)
+        except Malformed as error:
+            return None, redacted(str(error))
+
+    def _strip(self, name: str) -> list[dict[str, object]]:
+        """Return the newest ticks of a job, oldest first."""
+        seen = self.board.jobs()
+        if _view(seen, _row(seen, name), name) is None and _row(seen, name) is None:
+            return []  # a name that somebody has made up costs nothing
+        return [tick.to_json() for tick in self._known(name, seen).newest_ticks()]
+
+    def _known(self, name: str, seen: SeenJobs) -> Known:
+        """Return what is known of a job's ticks. Its history is read if its row has changed, or after a minute."""
+        row = _row(seen, name)
+        self._follow(row)
+        entries, declared = self._runs.get(name), self.board.declared(name)
+        is_retired = row is not None and row.verdict.word == "retired"
+        node, acts = self.board.node(name), self._acts_or_none()
+        return Known(declared, entries, node, acts, seen.now, self._database.margin, is_retired)
 
     def _follow(self, row: Row | None) -> None:
         """Read the job anew if its row has changed since it was asked for."""
         if row is None:
             return
-        shown = (row.last, row.lock and (row.lock.state, row.lock.since, row.lock.released_at, row.lock.is_paused))
-        if self._rows.get(row.job) != shown:
+        lock = row.lock
+        shown = (row.last, lock and (lock.state, lock.since, lock.released_at), lock is not None and lock.is_paused)
+        before = self._rows.get(row.job)
+        if before != shown:
             # Another thread may ask for the same job now: it must not see the row before it can see the change.
             self._jobs.changed(row.job)
             self._runs.changed(row.job)
+            if before is not None and before[-1] != shown[-1]:
+                self._acts.changed()
             self._rows[row.job] = shown
 
     def _read_job(self, name: str) -> dict[str, object]:
-        seen = self._board.jobs()
-        row, declared, node = _row(seen, name), self._board.declared(name), self._board.node(name)
+        """Return everything about one job or lock. Raise UnknownJob if the database knows no such name."""
+        seen = self.board.jobs()
+        row, declared, node = _row(seen, name), self.board.declared(name), self.board.node(name)
         problems: dict[str, str] = {}
-        runs = _readable("runs", lambda: self._runs.get(name), problems)
+        runs = _readable("runs", lambda: self._runs.get(name, age=_AGE), problems)
         if row is None and node is None and runs == ():
             raise UnknownJob(f"{name} is no job: the catalogue and the locks don't have it")
         newest = list(reversed((runs or ())[-MOST_RUNS:]))
-        steps = self._steps(name, [entry.key for entry in newest])
-        why_not = self._code.why_not(name)
+        view = _view(seen, row, name)
+        holder = view if view is not None and view.state == "held" else None
+        steps = self._steps(name, newest, holder)
+        service = None if declared is None else declared.service
+        why_not = self.code.why_not_runnable(name)
         return {
             "now": to_text(seen.now),
             "job": None if row is None else row.to_json(),
-            "lock": _lock(seen, row, name),
+            "lock": None if view is None else view.to_json(),
             "options": None if declared is None else _options(declared),
+            "defaults": [] if declared is None else [*declared.usual(), *(["ticks"] if declared.ticks else [])],
             "next": [] if declared is None or row is None or row.next is None else _next(declared, seen.now),
+            "running": None if holder is None else _run_under_way(name, holder, steps, service, seen.now),
             "runs": None
             if runs is None
             else [
                 {
                     **entry.to_json(),
                     "steps": steps.get(entry.key, []),
-                    "logs": log_link(name, entry, None if declared is None else declared.service, find_project()),
+                    "logs": log_link(name, entry, service, find_project()),
                 }
                 for entry in newest
             ],
             "node": _bounded(node),
+            "instances": self._would_run(name, seen.now) if row is not None and row.verdict.word == "late" else None,
             "runnable": why_not is None,
+            "resumable": why_not is None and declared is not None and declared.once_per_tick and declared.has_lease,
             "why_not_runnable": why_not,
             "problems": problems,
         }
 
-    def _steps(self, name: str, ticks: list[str]) -> dict[str, list[dict[str, object]]]:
+    def _steps(self, name: str, runs: Sequence[Entry], holder: LockView | None) -> dict[str, list[Json]]:
+        """Return the steps of these runs, and of the run under way, by their keys in the history."""
+        keys = [entry.key for entry in runs]
+        slot = None if holder is None else holder.unfinished
+        by_hand = holder is not None and slot is None
         try:
-            found = self._operator.steps(name, ticks)
+            found = self.operator.steps(name, [*keys, *filter(None, [slot])], keys if by_hand else None)
         except Denied:
             return {}  # the rules are older than steps
         return {one.tick: [step.to_json() for step in one.steps] for one in found}
 
-    def _read_acts(self) -> dict[str, object]:
+    def _acts_or_none(self) -> tuple[Act, ...]:
         try:
-            acts = self._operator.acts()
+            return self._acts.get()
+        except Malformed:
+            return ()  # which the acts' own view says
+
+    def _newest_acts(self) -> list[Json]:
+        return [act.to_json() for act in reversed(self._acts.get(age=_AGE))]
+
+    def _read_acts(self) -> tuple[Act, ...]:
+        try:
+            return self.operator.acts()
         except Denied:
-            acts = ()  # the rules are older than acts
-        return {"now": to_text(self._board.now()), "acts": [act.to_json() for act in reversed(acts)]}
+            return ()  # the rules are older than acts
+
+    def _traceback(self, name: str, key: str) -> str | None:
+        try:
+            return self.operator.traceback(name, key)
+        except Denied:
+            return None  # the rules are older than tracebacks
 
     def _read_instances(self) -> dict[str, object]:
-        now, problems = self._board.now(), dict[str, str]()
-        oldest = now - SILENT_BEATS * self._database.settings.heartbeat * 1000
-        running = _running(self._board.jobs())
-        paths = self._database.paths
-        instances = _readable("instances", lambda: self._children(paths.instances), problems)
-        groups = _readable("groups", lambda: self._children(paths.groups), problems)
+        now, fleet = self.board.now(), self._fleet.get(age=_AGE)
+        running = _running(self.board.jobs())
+        shown = [{**one, "running": sorted(running.get(str(one["instance"]), []))} for one in fleet.instances(now)]
         return {
             "now": to_text(now),
-            "instances": None
-            if instances is None
-            else [
-                _instance(name, node, oldest, running)
-                for name, node in sorted(instances.items())
-                if name != "clock" and isinstance(node, dict)
-            ],
-            "groups": None if groups is None else [_group(one, now) for one in read_groups(groups)],
-            "problems": problems,
+            "instances": None if fleet.nodes is None else shown,
+            "groups": None if fleet.groups is None else [_group(one, now) for one in fleet.groups],
+            "problems": fleet.problems,
         }
+
+    def _would_run(self, name: str, now: int) -> list[Json]:
+        """Return the live instances that would run the job, each with a link to its log lines."""
+        fleet = self._fleet.get(age=_AGE)
+        services = {group.service for group in live_groups_of(name, fleet.groups or (), now)}
+        project = find_project()
+        return [
+            {**one, "logs": instance_link(str(one["instance"]), str(one["service"]), project, now)}
+            for one in fleet.instances(now)
+            if one["alive"] and one["service"] in services
+        ]
+
+    def _read_fleet(self) -> Fleet:
+        problems, paths = dict[str, str](), self._database.paths
+        nodes = _readable("instances", lambda: self._children(paths.instances), problems)
+        groups = _readable("groups", lambda: read_groups(self._children(paths.groups)), problems)
+        return Fleet(nodes, groups, self._database.settings.heartbeat, problems)
 
     def _children(self, path: str) -> Mapping[str, object]:
         try:
             return children(self._database.node(path), path)
         except Denied:
             return {}  # the rules don't let this user read them
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The instances and their groups, as their nodes are: None if they can't be read, and `problems` say why."""
+
+    nodes: Mapping[str, object] | None
+    groups: tuple[Group, ...] | None
+    heartbeat: float
+    problems: dict[str, str]
+
+    def instances(self, now: int) -> list[Json]:
+        """Return the instances as JSON, those of a service and revision together."""
+        services = sorted((one.service for one in self.groups or () if one.service), key=len, reverse=True)
+        oldest = now - SILENT_BEATS * self.heartbeat * 1000
+        found = [
+            _instance(name, node, oldest, services)
+            for name, node in (self.nodes or {}).items()
+            if name != "clock" and isinstance(node, dict)
+        ]
+        return sorted(found, key=lambda one: (one["service"] or "", one["instanceId"] or "", str(one["process"])))
+
+
+def _instance(name: str, node: Mapping[str, object], oldest: float, services: Sequence[str]) -> Json:
+    """Return an instance. Its revision or execution begins with the name of its service."""
+    seen, instance_id = number(node.get("seenAt")), node.get("instanceId")
+    owner = plain(instance_id) if isinstance(instance_id, str) else None
+    service = next((one for one in services if owner is not None and f"{owner}-".startswith(f"{one}-")), None)
+    return {
+        "instance": plain(name.rpartition("-")[0] or name),
+        "process": plain(name),
+        "instanceId": owner,
+        "service": None if service is None else plain(service),
+        "startedAt": _instant(node.get("startedAt")),
+        "seenAt": None if seen is None else to_text(seen),
+        "alive": seen is not None and seen >= oldest,
+        "jobs": number(node.get("jobs")),
+    }
 
 
 def _readable(part: str, read: Callable[[], T], problems: dict[str, str]) -> T | None:
@@ -415,22 +541,34 @@ def _row(seen: SeenJobs, name: str) -> Row | None:
     return next((row for row in seen.rows if row.job == name), None)
 
 
-def _lock(seen: SeenJobs, row: Row | None, name: str) -> dict[str, object] | None:
-    view = row.lock if row is not None else next((view for view in seen.others if view.name == name), None)
-    return None if view is None else view.to_json()
+def _view(seen: SeenJobs, row: Row | None, name: str) -> LockView | None:
+    return row.lock if row is not None else next((view for view in seen.others if view.name == name), None)
+
+
+def _run_under_way(name: str, holder: LockView, steps: Mapping[str, list[Json]], service: str | None, now: int) -> Json:
+    """Return the run that holds the lock. Its key is that of its entry to come, as far as it is known."""
+    key = holder.unfinished
+    if key is None and holder.since is not None:
+        # A run by hand begins as it acquires the lock. Its first step shows its key.
+        key = next((key for key in steps if key.startswith(f"{to_text(holder.since)}{MANUAL}")), None)
+    entry = Entry(key or "", "succeeded", started_at=holder.since, ended_at=now)
+    return {
+        "key": key,
+        "slot": holder.unfinished,
+        "started": None if holder.since is None else to_text(holder.since),
+        "attempt": None if holder.unfinished is None else holder.attempt,
+        "fence": holder.fence,
+        "instanceId": holder.instance_id,
+        "instance": holder.instance,
+        "steps": [] if key is None else steps.get(key, []),
+        "logs": None if key is None else log_link(name, entry, service, find_project()),
+    }
 
 
 def _options(declared: CatalogueEntry) -> dict[str, object]:
     return {
         **schedule_fields(declared.schedule),
-        "grace": declared.grace / 1000,
-        "overlap": plain(declared.overlap),
-        "catchUp": plain(declared.catch_up),
-        "oncePerTick": declared.once_per_tick,
-        "disabled": declared.disabled,
-        "expectedRuntime": None if declared.expected_runtime is None else declared.expected_runtime / 1000,
-        "alertAfter": declared.alert_after,
-        "role": declared.role and plain(declared.role),
+        **{name: plain(value) if isinstance(value, str) else value for name, value in declared.options().items()},
         "where": plain(declared.where),
         "ticks": declared.ticks,
         "service": plain(declared.service),
@@ -464,23 +602,6 @@ def _running(seen: SeenJobs) -> dict[str, list[str]]:
     return found
 
 
-def _instance(
-    name: str, node: Mapping[str, object], oldest: float, running: Mapping[str, list[str]]
-) -> dict[str, object]:
-    instance, seen = plain(name.rpartition("-")[0] or name), number(node.get("seenAt"))
-    instance_id = node.get("instanceId")
-    return {
-        "instance": instance,
-        "process": plain(name),
-        "instanceId": plain(instance_id) if isinstance(instance_id, str) else None,
-        "startedAt": _instant(node.get("startedAt")),
-        "seenAt": None if seen is None else to_text(seen),
-        "alive": seen is not None and seen >= oldest,
-        "jobs": number(node.get("jobs")),
-        "running": sorted(running.get(instance, [])),
-    }
-
-
 def _group(group: Group, now: int) -> dict[str, object]:
     return {
         "group": plain(group.name),
@@ -500,107 +621,6 @@ def _instant(value: object) -> str | None:
 def _bounded(node: object) -> object:
     size = len(json.dumps(node, ensure_ascii=False))
     return node if size <= _LARGEST_NODE else f"the node has {size} characters: look at it in the Firebase console"
-
-
-# --- the replies
-
-_FOLDER = Path(__file__).parent / "static"
-_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
-
-
-@cache
-def page_file(path: str) -> SiteReply:
-    """Return the file at this path below the mount, one of `FILES`: read once, and served as it is."""
-    file = _FOLDER / FILES[path]
-    return SiteReply(200, file.read_bytes(), {"Content-Type": _TYPES[file.suffix]})
-
-
-MOST_STRIPS = 100
-_AT_A_TIME = 8
-
-
-class Reads:
-    """Makes the replies to GET."""
-
-    def __init__(self, board: Board, details: Details, health: HealthReport, *, read_only: bool) -> None:
-        self._board = board
-        self._details = details
-        self._health = health
-        self._read_only = read_only
-
-    def show(self, route: Route, request: SiteRequest, access: Access, *, can_act: bool) -> SiteReply:
-        try:
-            match route.kind:
-                case "file":
-                    return page_file(request.path)
-                case "jobs":
-                    return self._jobs(request, access, can_act=can_act)
-                case "job":
-                    return as_json(200, self._details.job(route.name))
-                case "strip":
-                    return as_json(200, {"job": route.name, "ticks": self._details.strip(route.name)})
-                case "strips":
-                    return self._strips(request)
-                case "instances":
-                    return as_json(200, self._details.instances())
-                case "acts":
-                    return as_json(200, self._details.acts())
-                case "health":
-                    found = of_health(self._health.get(), request.query)
-                    return as_json(found.status, found.body, found.headers)
-                case "events":
-                    # Without a stream: to an EventSource it says not to come back, and no browser logs it as an error.
-                    return SiteReply(204, b"")
-                case other:
-                    raise AssertionError(f"{other} is no route of a GET")
-        except UnknownJob as error:
-            return problem(404, "unknown_job", str(error))
-        except StoreError as error:
-            return store_problem(error)
-
-    def _jobs(self, request: SiteRequest, access: Access, *, can_act: bool) -> SiteReply:
-        seen, database = self._board.jobs(), self._board.database
-        found = jobs_json(seen)
-        fields: Json = {
-            "visitor": {"who": access.who, "canAct": can_act},
-            "readOnly": self._read_only,
-            "database": "/".join(filter(None, (database.store.name, database.settings.prefix))),
-        }
-        # As with the stream, a renewal is no news.
-        digest = sha256(json.dumps([fields, *found.essence()]).encode()).hexdigest()
-        etag = f'W/"{digest[:32]}"'
-        if etag in (one.strip() for one in request.headers.get("if-none-match", "").split(",")):
-            return SiteReply(304, b"", {"ETag": etag})
-        return as_json(200, {"now": to_text(seen.now), **fields, **found.to_json()}, {"ETag": etag})
-
-    def _strips(self, request: SiteRequest) -> SiteReply:
-        given = parse_qs(request.query).get("names", [""])[0]
-        names = [name for name in given.split(",") if name][:MOST_STRIPS]
-        with ThreadPoolExecutor(_AT_A_TIME) as pool:
-            found = list(pool.map(self._strip, names))
-        return as_json(
-            200,
-            {
-                "strips": {name: ticks for name, (ticks, _) in zip(names, found, strict=True)},
-                "problems": {name: why for name, (_, why) in zip(names, found, strict=True) if why is not None},
-            },
-        )
-
-    def _strip(self, name: str) -> tuple[list[Json] | None, str | None]:
-        """Return the strip, or why there is none: a name or a history that is odd takes nobody else's strip away."""
-        try:
-            check_name(name)
-        except ConfigurationError as error:
-            return None, str(error)
-        try:
-            return self._details.strip(name), None
-        except Malformed as error:
-            return None, redacted(str(error))
 
 
 def store_problem(error: StoreError) -> SiteReply:

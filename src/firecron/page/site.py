@@ -15,13 +15,10 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
 from firecron.base.clocks import SystemTiming
-from firecron.base.last_values import Seldom, how_often
+from firecron.base.events import Seldom, how_often
 from firecron.base.texts import described
 from firecron.errors import FirecronError
-from firecron.jobs.registry import Registry
-from firecron.lock.database import Database
-from firecron.ops.board import Board, HealthReport
-from firecron.ops.operator import Operator
+from firecron.ops.board import Board
 from firecron.page.access import Admission, Authenticator
 from firecron.page.actions import Actions
 from firecron.page.live import Live
@@ -35,7 +32,7 @@ from firecron.page.messages import (
     problem,
     secured,
 )
-from firecron.page.reads import Code, Details, Reads
+from firecron.page.reads import Code, Reads
 from firecron.triggers.verifier import Denial
 from firecron.web import MOST_BODY, Received, SiteReply, SiteRequest, Work
 
@@ -43,31 +40,32 @@ _WORDS = {401: "unauthorized", 403: "forbidden", 503: "unavailable"}
 
 
 class PageSite:
-    """Serves the requests of one page. `is_local` is true for a page that answers on loopback only.
+    """Serves the requests of one page, in a process that has this `code`. Making it does no I/O.
 
-    `asked` is called at each request.
+    `is_local` is true for a page that answers on loopback only. `asked` is called at each request. `live` keeps the
+    page live: a door of ASGI takes both. Flask and Django have no streams, so there the page polls.
     """
 
     def __init__(
         self,
         authenticator: Authenticator,
-        reads: Reads,
-        actions: Actions,
-        database: Database,
+        board: Board,
+        code: Code,
         *,
-        read_only: bool,
-        open_health: bool,
+        read_only: bool = False,
+        open_health: bool = False,
         is_local: bool = False,
         asked: Callable[[], object] = lambda: None,
     ) -> None:
         self._authenticator = authenticator
-        self._reads = reads
-        self._actions = actions
-        self._events = database.events
+        self._reads = Reads(board, code, read_only=read_only)
+        self._actions = Actions(self._reads)
+        self.live = Live(board, code, SystemTiming())
+        self._events = board.database.events
         self._read_only = read_only
         self._open_health = open_health
         self._is_local = is_local
-        self._seldom = Seldom(database.deadline)
+        self._seldom = Seldom(board.database.deadline)
         self._asked = asked
 
     def receive(self, request: SiteRequest) -> Received | Awaitable[Received]:
@@ -171,40 +169,3 @@ def _fields(body: bytes | None) -> dict[str, object] | SiteReply:
     if not isinstance(found, dict):
         return problem(400, "bad_request", "the body is not a JSON object")
     return found
-
-
-# --- the page, put together
-#
-# A door of ASGI takes both. Flask and Django have no streams: there the site alone is behind a door, and the page
-# polls.
-
-
-def make_page(
-    authenticator: Authenticator,
-    database: Database,
-    registry: Registry | None,
-    health: HealthReport | None = None,
-    *,
-    read_only: bool = False,
-    open_health: bool = False,
-    is_local: bool = False,
-    asked: Callable[[], object] = lambda: None,
-) -> tuple[PageSite, Live]:
-    """Return the site of a page, and what keeps it live. Without a `registry` it has no code. No I/O.
-
-    `asked` is called at each request.
-    """
-    health = health or HealthReport(Board(database))
-    board, code = health.board, Code(registry)
-    details = Details(database, board, code)
-    page_site = PageSite(
-        authenticator,
-        Reads(board, details, health, read_only=read_only),
-        Actions(Operator(database), board, details, code, database.events),
-        database,
-        read_only=read_only,
-        open_health=open_health,
-        is_local=is_local,
-        asked=asked,
-    )
-    return page_site, Live(board, SystemTiming())

@@ -15,13 +15,16 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import parse_qs, quote, urljoin, urlsplit
 
 from firecron.base.clocks import Timing
 from firecron.errors import Denied, Unavailable
+from firecron.rtdb.failures import DeadlineExceeded, NoReply
 from firecron.rtdb.target import FIREBASES, Target
-from firecron.rtdb.transport import DeadlineExceeded, NoReply, OpenReply
+
+if TYPE_CHECKING:
+    from firecron.rtdb.transport import OpenReply
 
 # A frame is one change of a node. Larger than this it is no change of a node of firecron's.
 _LONGEST = 32_000_000

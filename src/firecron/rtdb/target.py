@@ -15,6 +15,7 @@ import json
 import logging
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -105,8 +106,12 @@ def find_target(
             f"{EMULATOR_HOST}{value} must look like host:port, such as 127.0.0.1:9000, without a scheme; "
             "an IPv6 address has brackets: [::1]:9000"
         )
-    app = app or _app()
-    url = database_url or app.options.get("databaseURL") or (DEMO_URL if emulator_host else None)
+    # For an emulator the SDK, which is slow to load, is only asked what the program or its environment have told it.
+    has_told = "firebase_admin" in sys.modules or os.environ.get("FIREBASE_CONFIG")
+    if app is None and (has_told or not (emulator_host or (database_url or "").startswith("http:"))):
+        app = _app()
+    options = {} if app is None else app.options
+    url = database_url or options.get("databaseURL") or (DEMO_URL if emulator_host else None)
     if not url:
         raise ConfigurationError(
             "no database is named: set FIRECRON_DATABASE_URL, or give the Firebase app the option databaseURL "
@@ -114,7 +119,7 @@ def find_target(
             "for a database on this machine, run 'firecron emulator -- COMMAND'"
         )
     parts = _parts(url)
-    override = _auth_override(app, uid)
+    override = _auth_override(options, uid)
     namespace = parse_qs(parts.query).get("ns", [""])[0]
     if parts.scheme == "http":
         if not namespace:
@@ -198,10 +203,10 @@ def warn_of_host(events: Events, target: Target) -> None:
         events.emit("database.unknown_host", "firecron", logging.WARNING, message)
 
 
-def _auth_override(app: firebase_admin.App, uid: str | None) -> dict[str, str]:
+def _auth_override(options: Mapping[str, object], uid: str | None) -> dict[str, str]:
     """Return what the rules see as `auth`. As in firebase-admin, None is no user, and an empty dict no override."""
     missing = object()
-    override = app.options.get("databaseAuthVariableOverride", missing)
+    override = options.get("databaseAuthVariableOverride", missing)
     if override is missing or override == {}:
         if uid is None:
             return {}

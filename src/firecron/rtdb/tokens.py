@@ -14,7 +14,7 @@ from typing import Protocol
 
 from firecron.base.clocks import Deadline, Timing
 from firecron.errors import NoCredentials, StoreError, Unavailable
-from firecron.rtdb.transport import find_cause, in_words, named
+from firecron.rtdb.failures import find_cause, in_words, named
 
 _FALLBACK_LIFE = 3_600_000.0
 _REJECTED_AGAIN = 300_000.0

@@ -28,11 +28,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import BadStatusLine, HTTPException, IncompleteRead, LineTooLong, RemoteDisconnected
 from queue import Empty
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import requests
@@ -46,12 +45,9 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError
 from firecron.base.clocks import Deadline
 from firecron.base.texts import redacted
 from firecron.errors import ConfigurationError
+from firecron.rtdb.failures import DeadlineExceeded, NoReply, find_cause
 
 # --- failures
-
-
-class DeadlineExceeded(TimeoutError):
-    """The call's deadline has passed."""
 
 
 def left(deadline: Deadline) -> float:
@@ -62,43 +58,8 @@ def left(deadline: Deadline) -> float:
     return seconds
 
 
-class NoReply(Exception):
-    """No whole reply came before the deadline. The server may have read the request.
-
-    The text of the exception names the `cause`.
-    """
-
-    def __init__(self, cause: BaseException) -> None:
-        super().__init__(named(cause))
-        self.cause = cause
-
-
 # Raised by urllib3, by the reading of a reply, and by the socket; DeadlineExceeded is an OSError.
 FAILURES = (HTTPError, HTTPException, OSError)
-
-
-def find_cause(error: BaseException, handled: BaseException | None = None) -> BaseException:
-    """Return the innermost cause of an error.
-
-    `handled` is the exception that the caller was handling before. It is not a cause of this error.
-    """
-    cause = error
-    while (inner := cause.__cause__ or cause.__context__) is not None and inner is not handled:
-        cause = inner
-    return cause
-
-
-def in_words(error: BaseException) -> str:
-    """Return the text of an exception. If it has several arguments, return the text of the first one."""
-    first = error.args[0] if error.args else None
-    if isinstance(first, BaseException):
-        return in_words(first)
-    return str(first) if error.args and str(error) == str(error.args) else str(error)
-
-
-def named(error: BaseException) -> str:
-    """Return the class name of an exception, and its text if it has one."""
-    return f"{type(error).__name__}: {said}" if (said := in_words(error)) else type(error).__name__
 
 
 # --- replies
@@ -106,16 +67,18 @@ def named(error: BaseException) -> str:
 # A reply is returned whole, or an exception of `http.client` or of the socket is raised.
 
 PIECE = 65_536
+_SAME = 0.001  # in seconds
 _LONGEST_LINE = 65_536
 _MOST_HEADERS = 100
 _STATUS_LINE = re.compile(r"HTTP/1\.([0-9]) +([1-9][0-9]{2})(?: (.*))?")
 _CHUNK = re.compile(r"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?")
 _LENGTH = re.compile("[0-9]{1,18}")
-_WITHOUT_BODY = (HTTPStatus.SWITCHING_PROTOCOLS, HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+# Plain numbers: each look at a member of the enumeration costs as much as a header.
+_CONTINUE, _SWITCHING, _OK = map(int, (HTTPStatus.CONTINUE, HTTPStatus.SWITCHING_PROTOCOLS, HTTPStatus.OK))
+_WITHOUT_BODY = frozenset({_SWITCHING, int(HTTPStatus.NO_CONTENT), int(HTTPStatus.NOT_MODIFIED)})
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """A whole reply. The names of its `headers` are in lower case. After some replies the connection `is_over`."""
 
     status: int
@@ -125,8 +88,7 @@ class Reply:
     is_over: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """What comes before the body of a reply. The names of its `headers` are in lower case."""
 
     minor: int
@@ -170,39 +132,38 @@ def read_reply(sock: socket.socket, deadline: Deadline, most: int | None = None)
 
 def _read_head(stream: _Incoming) -> Head:
     while True:
-        line = stream.first_line()
+        lines = stream.head()
+        line = next(lines)
         found = _STATUS_LINE.fullmatch(line)
         if found is None:
             raise BadStatusLine(line)
-        status, headers = int(found[2]), _read_headers(stream)
-        if not HTTPStatus.CONTINUE <= status < HTTPStatus.OK or status == HTTPStatus.SWITCHING_PROTOCOLS:
+        status, headers = int(found[2]), _headers(lines)
+        if not _CONTINUE <= status < _OK or status == _SWITCHING:
             return Head(int(found[1]), status, (found[3] or "").strip(), headers)
 
 
 def _pieces(stream: _Incoming, head: Head) -> Iterator[bytes]:
-    """Read the body. Each piece is returned as soon as it comes."""
+    """Return the body in pieces, each as soon as it comes."""
     if head.status in _WITHOUT_BODY:
-        return
+        return iter(())
     if head.is_chunked:
-        yield from _chunks(stream)
-    elif (length := head.headers.get("content-length")) is not None:
-        if not _LENGTH.fullmatch(length):
-            raise HTTPException(f"the reply has the Content-Length {length!r:.40}")
-        yield from _sized(stream, int(length))
-    else:
-        while piece := stream.next():
-            yield piece
+        return _chunks(stream)
+    length = head.headers.get("content-length")
+    if length is None:
+        return iter(stream.next, b"")
+    if not _LENGTH.fullmatch(length):
+        raise HTTPException(f"the reply has the Content-Length {length!r:.40}")
+    return _sized(stream, int(length))
 
 
-def _read_headers(stream: _Incoming) -> dict[str, str]:
+def _headers(lines: Iterator[str]) -> dict[str, str]:
     headers: dict[str, str] = {}
-    for _ in range(_MOST_HEADERS + 1):
-        line = stream.line("header line")
-        if not line:
-            return headers
+    for number, line in enumerate(lines):
+        if number == _MOST_HEADERS:
+            raise HTTPException(f"got more than {_MOST_HEADERS} headers")
         name, _, value = line.partition(":")
         headers.setdefault(name.lower(), value.strip(" \t"))
-    raise HTTPException(f"got more than {_MOST_HEADERS} headers")
+    return headers
 
 
 def _chunks(stream: _Incoming) -> Iterator[bytes]:
@@ -242,11 +203,24 @@ class _Incoming:
     def has_more(self) -> bool:
         return bool(self._buffer)
 
-    def first_line(self) -> str:
-        """Take the next line. The connection may also end before it."""
+    def head(self) -> Iterator[str]:
+        """Take the lines of a head, the status line first, without the empty line after them.
+
+        The connection may also end before it. Mostly a head has come whole, and is split at once.
+        """
         if not self._buffer and not self._receive():
             raise RemoteDisconnected("Remote end closed connection without response")
-        return self.line("status line")
+        end = self._buffer.find(b"\r\n\r\n", 0, _LONGEST_LINE)
+        lines = self._buffer[: max(0, end)].decode("latin-1").split("\r\n")
+        if end < 0 or self._buffer.count(b"\n", 0, end) >= len(lines):
+            return self._lines_of_head()
+        del self._buffer[: end + 4]
+        return iter(lines)
+
+    def _lines_of_head(self) -> Iterator[str]:
+        yield self.line("status line")
+        while line := self.line("header line"):
+            yield line
 
     def line(self, what: str) -> str:
         """Take the next line, without its end. A line that is too long is called `what`."""
@@ -269,10 +243,21 @@ class _Incoming:
 
     def _receive(self) -> bool:
         """Wait for more. Return False if the connection has ended."""
-        self._sock.settimeout(left(self._deadline))
+        _limit(self._sock, self._deadline)
         piece = self._sock.recv(PIECE)
         self._buffer += piece
         return bool(piece)
+
+
+def _limit(sock: socket.socket, deadline: Deadline) -> None:
+    """Let the socket's next operation wait no longer than the deadline allows, to the millisecond.
+
+    To set the limit is a request to the system, for which a thread gives Python's lock away. So one that is as good,
+    such as that of the call before, stays.
+    """
+    seconds, last = left(deadline), sock.gettimeout()
+    if last is None or abs(seconds - last) > _SAME:
+        sock.settimeout(seconds)
 
 
 # --- connections
@@ -343,7 +328,7 @@ class PlainConnection(HTTPConnection):
     def _send(self, request: bytes) -> socket.socket:
         sock = self.sock
         assert sock is not None, "it is connected"
-        sock.settimeout(left(self.deadline))
+        _limit(sock, self.deadline)
         with suppress(BrokenPipeError, ConnectionResetError):
             sock.sendall(request)  # a server that stops reading may have sent its reply before
         return sock

@@ -33,12 +33,13 @@ from contextlib import (
 from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
-from traceback import format_exception_only
+from traceback import TracebackException, format_exception_only, walk_tb
 from types import TracebackType
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from firecron.base.clocks import Timing
 from firecron.base.flag import Flag
+from firecron.base.texts import redacted, storable
 from firecron.errors import Cancelled, ConfigurationError, LeaseLost, Stopping
 from firecron.jobs.job import Context, no_context, not_entered
 from firecron.jobs.run import Outcome
@@ -474,3 +475,29 @@ def from_users_frame(error: E) -> E:
     while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_PACKAGE):
         frames = frames.tb_next
     return error.with_traceback(frames or first)
+
+
+LONGEST_TRACEBACK = 2_000
+# Redaction takes its time: more than this is not looked at.
+_MOST_READ = 20_000
+_LONGEST_LINE = 300
+
+
+def last_frames(error: BaseException) -> str | None:
+    """Return the end of an error's traceback, without what looks like a secret; None if all its frames are firecron's.
+
+    With the errors that led to it, or that it groups. It has 2,000 characters at most, and begins with a whole line.
+    """
+    if all(frame.f_code.co_filename.startswith(_PACKAGE) for frame, _ in walk_tb(error.__traceback__)):
+        return None
+    lines = "".join(TracebackException.from_exception(error, compact=True).format()).splitlines()
+    text = "\n".join(line[:_LONGEST_LINE] for line in lines)
+    return _end(storable(redacted(_end(text, _MOST_READ))), LONGEST_TRACEBACK)
+
+
+def _end(text: str, longest: int) -> str:
+    """Return the end of a text, of so many characters at most, from the beginning of a line on."""
+    if len(text) <= longest:
+        return text
+    end = text[-longest + 2 :]
+    return f"…\n{end[end.find(chr(10)) + 1 :]}"

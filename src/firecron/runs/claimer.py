@@ -1,13 +1,13 @@
 """Claiming: the claimer takes the lock for a tick that is due, for a run by hand or to resume a tick, or returns the
 refusal.
 
-    Claimer     claims a tick that is due, and what the record leaves to do before it
-    Canceller   asks the run of another tick to end, with `overlap="cancel_previous"`
-    Resumer     claims a tick anew, by hand, and looks at its history under the lock
+    Claimer    claims a tick that is due, and what the record leaves to do before it. With `overlap="cancel_previous"`
+               it asks the run of an earlier tick to end
+    Resumer    claims a tick anew, by hand, and looks at its history under the lock
 
 A claim is tried until its answer is final, or until the tick's grace is over. All tries share one token, so a write
 whose reply was lost becomes a win. An instance that loses a tick makes one request. If the refused lock belongs to a
-run that may die, the claimer asks the agenda to look again when that lock expires.
+run that may die, the lanes look again when that lock expires.
 
 A claim replaces the record, so it owes the history what the record knew, as each claim does. The runner has the
 bookkeeper write that for a run that begins, and the resumer for a claim that it gives back.
@@ -33,7 +33,8 @@ from firecron.lock.protocol import Bid, Held
 from firecron.lock.record import IDLE, Choose, Current, LockRecord, Refused, Request, parse
 from firecron.lock.refusal import Refusal, claimed_since, not_known
 from firecron.runs.history import Bookkeeper, History
-from firecron.runs.lanes import report_missed, report_skipped
+from firecron.runs.lane import Attempt, PendingClaim
+from firecron.runs.lanes import Lanes, report_missed, report_skipped
 from firecron.runs.policy import (
     Claim,
     Resumed,
@@ -46,7 +47,6 @@ from firecron.runs.policy import (
     start_ends,
     time_to_start,
 )
-from firecron.runs.turn import Agenda, PendingClaim, WantedClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,46 +84,46 @@ class Claimed:
         return self.resumed is None and (self.claim is None or self.held.record.attempt == 1)
 
 
+# Seconds between two looks for a run to cancel on this instance.
+_AGAIN = 1.0
+
+
 class Claimer:
-    """Makes claims. The `agenda` is asked to look again at a refused lock when it expires, in case its run has died."""
+    """Makes claims. The `lanes` look again at a refused lock when it expires, in case its run has died."""
 
-    def __init__(self, database: Database, agenda: Agenda) -> None:
+    def __init__(self, database: Database, lanes: Lanes) -> None:
         self._database = database
-        self._agenda = agenda
-        self._canceller = Canceller(database)
+        self._lanes = lanes
         self._strange: set[str] = set()
-        # The runs of other instances that a tick waits for: for each job that has such a turn, what is heard of its
-        # lock's node, from the first refusal to the end of the claim. It only says when to try again, and wakes the
-        # agenda when that may be sooner. Where nothing is heard, the claimer tries as often as without it.
-        self._waiting: dict[str, Tries] = {}
 
-    def prepare(self, job: Job, wanted: WantedClaim) -> PendingClaim:
-        """Return a pending claim, with a token of its own, for a wanted claim."""
-        pending = PendingClaim(job, wanted)
+    def prepare(self, attempt: Attempt) -> PendingClaim:
+        """Return a pending claim for an attempt, with a token of its own."""
+        pending = PendingClaim(attempt)
         pending.bid = self._bid_for(pending)
         return pending
 
-    def retarget(self, pending: PendingClaim, wanted: WantedClaim) -> None:
-        """Give a pending claim another tick, and give up the tick that it was for.
+    def retarget(self, pending: PendingClaim, attempt: Attempt) -> None:
+        """Give a pending claim another attempt, and give up the tick that it was for.
 
         That tick may have been claimed since it was refused: by another instance that has waited for the same lock, or
         by a write of this claim whose reply was lost. Then it is given up once the answer for the other tick shows it.
         """
-        due, refusal = pending.wanted.due, pending.refusal
-        assert due is not None, "only a tick is tried again"
+        due, refusal = pending.attempt.tick_to_report, pending.refusal
         assert refusal is not None, "it has been tried"
         may_be_ours = refusal.reason == "unavailable" and any(claim.slot == due for claim in pending.asked.values())
-        if may_be_ours or refusal.reason == "held":
+        if due is None:
+            pass  # a tick from before this instance had the job is for the others to report
+        elif may_be_ours or refusal.reason == "held":
             pending.in_doubt.append((due, refusal))
         else:
-            self._give_up(pending.job, due, refusal, None)
-        pending.retarget(wanted)
+            self._give_up(attempt.job, due, refusal, None)
+        pending.retarget(attempt)
 
     def drop(self, pending: PendingClaim) -> None:
         """End a pending claim: give up the ticks that are in doubt."""
-        self._hear_no_more(pending.job)
+        pending.unfollow()
         if pending.in_doubt:
-            self._settle_doubts(pending, self._newest_claimed(pending.job))
+            self._settle_doubts(pending, self._newest_claimed(pending.attempt.job))
 
     def claim(self, pending: PendingClaim) -> Claimed | Refusal | float | None:
         """Try once. Return the acquired lock, the final refusal, or the seconds until the next try.
@@ -135,38 +135,24 @@ class Claimer:
             answer = self._claim(pending)
         finally:
             if not isinstance(answer, float):
-                self._hear_no_more(pending.job)
+                pending.unfollow()
         return answer
 
-    def due_in(self, pending: PendingClaim, planned: float) -> float | None:
-        """Return the seconds until the next try of a claim that may hear of another instance's release.
-
-        `planned` are those until the planned try. If nothing is heard any more, no try comes later than planned: a
-        stream that fails again and again would put it off each time. Return None if this claim never hears anything.
-        """
-        if pending.refusal is None or pending.refusal.reason != "held" or pending.job.name not in self._waiting:
-            return None
-        # The next try comes at the end of the grace at the latest.
-        return max(0.0, min(self._due_in(pending.job, planned), self._left(pending)))
-
-    def forget(self) -> None:
-        """Listen for no turn any more: the turns are dropped. Their streams are closed by others."""
-        self._waiting = {}
-
     def _claim(self, pending: PendingClaim) -> Claimed | Refusal | float | None:
-        job, wanted, due = pending.job, pending.wanted, pending.wanted.due
+        attempt = pending.attempt
+        job, due = attempt.job, attempt.due
         while True:
-            if pending.ends is None and wanted.is_patient:
+            if pending.ends is None and attempt.is_patient:
                 pending.ends = self._ends(job.options, due)
-            left = self._left(pending)
+            left = pending.seconds_left(self._database.timing.mono())
             if left <= 0:
                 assert due is not None, "only a tick has an end"
                 self._end(pending, due)
                 return None
             # The bid claims nothing after the grace, but the reply may come later. Without time for it, a claim that
             # was written would keep the lock for a ttl, without a run.
-            if (tries := self._waiting.get(job.name)) is not None:
-                tries.start(0.0)
+            if pending.follow is not None:
+                pending.follow.start(0.0)
             answer = self._database.try_to_acquire(
                 pending.bid, within=max(left, self._database.settings.request_timeout)
             )
@@ -174,24 +160,29 @@ class Claimer:
                 replaced = _replaced_by(answer)
                 before = None if replaced is None else replaced.slot
                 self._compare(job, before)
-                # The claim that was asked for at the reading from which this lease's age is counted.
-                claim = pending.asked[answer.trust.reading.server]
+                claim = pending.asked[answer.trust.reading.server, _slot_of(answer, job.options)]
                 self._settle_doubts(pending, before, claim.slot)
-                return Claimed(pending.bid, answer, claim)
-            pending.refusal = answer
+                bid = pending.bid
+                del pending.bid  # it asks for what is pending: each would keep the other until the garbage is collected
+                return Claimed(bid, answer, claim)
+            last, pending.refusal = pending.refusal, answer
             if answer.reason != "unavailable":
                 self._settle_doubts(pending, answer.slot)
             self._observe(job, answer)
-            self._canceller.cancel_elsewhere(pending, answer)
+            self._cancel_elsewhere(pending, answer)
             pending.tries += 1
             delay = self._delay(pending, answer)
-            if not (wanted.is_patient and pending.ends is None and self._is_late(job.options, due)):
-                break  # else RTDB's time has just become known, and shows that the grace is over
+            is_for_others = answer.reason == "slot_done" and (answer.slot or "") < (due or "")
+            has_news = pending.ends is None or is_for_others
+            if not (has_news and attempt.is_patient and self._is_late(job.options, due)):
+                break
+            # The time has shown during the try that the grace is over, so that perhaps no tick was asked for.
+            pending.refusal = last if is_for_others else answer
         if delay is None:
-            if answer.reason == "unavailable" and wanted.insists:
+            if answer.reason == "unavailable" and attempt.insists:
                 self._look_again_soon(job, answer)
-            # A look (a claim without a tick) that finds nothing to do is not worth an event.
-            slot = wanted.tick_to_report
+            # A look that finds nothing to do is not worth an event.
+            slot = attempt.tick_to_report
             if answer.reason != "slot_done" or slot is not None:
                 self._database.emit_refusal(answer)
             if slot is not None and _is_no_overlap(answer):
@@ -200,7 +191,7 @@ class Claimer:
         if pending.tries == 1:
             self._say_that_it_waits(job, due, answer)
         # The next try comes at the end of the grace at the latest.
-        return max(0.0, min(delay, self._left(pending)))
+        return max(0.0, min(delay, pending.seconds_left(self._database.timing.mono())))
 
     def claim_manually(self, job: Job, resumes: str | None = None) -> Claimed | Refusal:
         """Acquire the lock for a run by hand, which claims no tick, but may resume the unfinished one."""
@@ -218,9 +209,6 @@ class Claimer:
             self._database.emit_refusal(answer)
             return answer
         return Claimed(bid, answer, None)
-
-    def _left(self, pending: PendingClaim) -> float:
-        return math.inf if pending.ends is None else (pending.ends - self._database.timing.mono()) / 1000
 
     def _time_left(self, job: Job, due: str) -> float:
         """Return for how many seconds the tick may still start: until its grace is over, or the next tick comes."""
@@ -248,20 +236,20 @@ class Claimer:
 
         `lock/record.py` calls `fit` for each state of the record on the way, before it decides.
         """
-        options = pending.job.options
+        options = pending.attempt.job.options
 
         def fit(request: Request, current: Current, now: int) -> Request | Refused:
-            wanted, due = pending.wanted, pending.wanted.due
+            attempt, due = pending.attempt, pending.attempt.due
             record = current if isinstance(current, LockRecord) else None
-            if due is not None and wanted.is_patient and now > start_ends(options, due):
+            if due is not None and attempt.is_patient and now > start_ends(options, due):
                 due = None  # RTDB's time has just become known: too late for the tick, not for the record's own claims
-            if wanted.looks_back and not wanted.had_others and (record is None or record.slot is None):
+            if attempt.looks_back and not attempt.had_others and (record is None or record.slot is None):
                 return Refused("slot_done", current)
-            is_late = wanted.is_later and due is not None and is_late_for(record, due, now, self._database.margin)
-            claim = choose(record, options, None if is_late else due, now, self._database.margin, wanted.trigger)
+            is_late = attempt.is_later and due is not None and is_late_for(record, due, now, self._database.margin)
+            claim = choose(record, options, None if is_late else due, now, self._database.margin, attempt.trigger)
             if claim is None:
                 return Refused("held" if is_late else "slot_done", current)
-            pending.asked[now] = claim
+            pending.asked[now, claim.slot if options.once_per_tick else None] = claim
             if not options.once_per_tick:
                 return request
             return replace(request, slot=claim.slot, rerun=claim.is_rerun, missed=claim.missed)
@@ -282,38 +270,27 @@ class Claimer:
 
     def _delay(self, pending: PendingClaim, refusal: Refusal) -> float | None:
         """Return the seconds until the next try for the same tick; None if this refusal is final."""
-        if pending.wanted.due is None or not pending.wanted.is_patient:
+        job, due = pending.attempt.job, pending.attempt.due
+        if due is None or not pending.attempt.is_patient:
             return None
         if refusal.reason in ("unavailable", "slot_early"):
             # Whatever the database asks for, there is another try before the tick is too late.
-            affordable = min(self._time_left(pending.job, pending.wanted.due) / 2, LONGEST_HEEDED)
+            affordable = min(self._time_left(job, due) / 2, LONGEST_HEEDED)
             return heeding(backoff(pending.tries + 2, self._database.chance()), refusal.error, affordable)
-        if refusal.reason == "held" and pending.job.options.waits:
-            self._hear(pending.job, refusal)
-            return self._due_in(pending.job)
+        if refusal.reason == "held" and job.options.waits:
+            self._follow(pending, refusal)
+            return pending.seconds(self._database.chance)
         return None
 
-    def _due_in(self, job: Job, planned: float = math.inf) -> float:
-        """Return the seconds until the next try, by what is heard; if nothing is, some seconds, or those `planned`."""
-        tries = self._waiting.get(job.name)
-        if tries is not None and tries.hears:
-            return tries.seconds()
-        return min(0.5 + 4.5 * self._database.chance(), planned)
-
-    def _hear(self, job: Job, refusal: Refusal) -> None:
+    def _follow(self, pending: PendingClaim, refusal: Refusal) -> None:
         """Follow the job's lock, whose ticks wait for other instances: a try was refused."""
         if not self._database.streams.can_watch:
             return
-        tries = self._waiting.get(job.name)
-        if tries is None:
-            wake = lambda: self._agenda.wake(job)  # noqa: E731
-            tries = self._waiting[job.name] = Tries(self._database, job.name, math.inf, wake)
-            tries.start(0.0)
-        tries.goes_on(refusal)
-
-    def _hear_no_more(self, job: Job) -> None:
-        if (tries := self._waiting.pop(job.name, None)) is not None:
-            tries.close()
+        if pending.follow is None:
+            lane = pending.attempt.lane
+            pending.follow = Tries(self._database, refusal.name, math.inf, lambda: self._lanes.replan(lane))
+            pending.follow.start(0.0)
+        pending.follow.goes_on(refusal)
 
     def _end(self, pending: PendingClaim, due: str) -> None:
         """Give up the tick of a pending claim at the end of its grace, and those in doubt.
@@ -322,11 +299,11 @@ class Claimer:
         looked at. Where the database didn't answer, or no worker was free, this instance could not start the tick: that
         is so whatever the others did. A tick from before this instance had the job is for the others to report.
         """
-        job, refusal = pending.job, pending.refusal
+        job, refusal = pending.attempt.job, pending.refusal
         was_held = refusal is not None and refusal.reason == "held"
         newest = self._newest_claimed(job) if was_held else None
         self._settle_doubts(pending, newest)
-        if pending.wanted.tick_to_report is not None:
+        if pending.attempt.tick_to_report is not None:
             self._give_up(job, due, refusal, newest)
 
     def _newest_claimed(self, job: Job) -> str | None:
@@ -347,7 +324,7 @@ class Claimer:
         doubts, pending.in_doubt = pending.in_doubt, []
         for due, refusal in doubts:
             if due != claimed:
-                self._give_up(pending.job, due, refusal, newest)
+                self._give_up(pending.attempt.job, due, refusal, newest)
 
     def _give_up(self, job: Job, due: str, refusal: Refusal | None, newest: str | None) -> None:
         """Say why this instance has not run the tick. `newest` is the newest tick that others have claimed since.
@@ -380,15 +357,15 @@ class Claimer:
             free_at = to_milliseconds(refusal.free_at)
             moment = self._database.clock.peek()
             if moment is not None and free_at > moment.server:
-                self._agenda.look_again(job, free_at)
+                self._lanes.look_again(job, free_at)
 
     def _look_again_soon(self, job: Job, refusal: Refusal) -> None:
-        """Ask the agenda to look again in a few seconds.
+        """Have the lanes look again in a few seconds.
 
         The database could not be reached when a run was to be taken over.
         """
         moment, seconds = self._database.clock.peek(), heeding(2 + 3 * self._database.chance(), refusal.error)
-        self._agenda.look_again(job, 0 if moment is None else moment.server + round(1000 * seconds))
+        self._lanes.look_again(job, 0 if moment is None else moment.server + round(1000 * seconds))
 
     def _compare(self, job: Job, slot: str | None) -> None:
         """Log once per job a claimed slot that is no tick of this instance's schedule."""
@@ -407,48 +384,24 @@ class Claimer:
             "job.schedule_differs", job.name, logging.WARNING, message, slot=slot, line=schedule.line
         )
 
+    # --- cancelling the run before a tick
+    #
+    # Every run is asked by its node, also a run on this instance: if an instance dies in between, no other one runs
+    # the cancelled tick again. The tick then waits for the end of the run, as with `overlap="queue"`.
+    #
+    # A run by hand is not cancelled on its own instance, which knows it. Another instance knows only the node, and
+    # takes the holder for the run of the tick that is unfinished there. So it leaves a run by hand alone if no tick is
+    # unfinished. If the run of a tick has died or was interrupted, that tick stays unfinished in the node while a run
+    # by hand has the lock, and a tick on another instance cancels the run by hand. A run by hand that resumes the
+    # unfinished tick is that tick's run to all instances.
 
-def _is_no_overlap(refusal: Refusal) -> bool:
-    """Return whether a lock is held although no run is under way.
-
-    Its holder's instance is silent, or only an operator can free the lock.
-    """
-    return refusal.reason == "held" and refusal.is_strange
-
-
-def _replaced_by(held: Held) -> LockRecord | None:
-    """Return the record that the claim has replaced, if there was one."""
-    return held.replaced if isinstance(held.replaced, LockRecord) else None
-
-
-# --- cancelling the run before a tick
-#
-# Every run is asked by its node, also a run on this instance: if an instance dies in between, no other one runs the
-# cancelled tick again. The tick then waits for the end of the run, as with `overlap="queue"`.
-#
-# A run by hand is not cancelled on its own instance, which knows it. Another instance knows only the node, and takes
-# the holder for the run of the tick that is unfinished there. So it leaves a run by hand alone if no tick is
-# unfinished. If the run of a tick has died or was interrupted, that tick stays unfinished in the node while a run by
-# hand has the lock, and a tick on another instance cancels the run by hand. A run by hand that resumes the unfinished
-# tick is that tick's run to all instances.
-
-# Seconds between two looks for a run to cancel on this instance.
-_AGAIN = 1.0
-
-
-class Canceller:
-    """Cancels the runs before ticks that are due."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def cancel_elsewhere(self, pending: PendingClaim, refusal: Refusal) -> None:
+    def _cancel_elsewhere(self, pending: PendingClaim, refusal: Refusal) -> None:
         """Cancel the run that holds the lock, by the refusal of a claim. The claim's next try follows it up.
 
         A claim that does not wait for the end of the run does not cancel it.
         """
-        job, due = pending.job, pending.wanted.due
-        if not job.options.cancels_previous or due is None or not pending.wanted.is_patient:
+        job, due = pending.attempt.job, pending.attempt.due
+        if not job.options.cancels_previous or due is None or not pending.attempt.is_patient:
             return
         if refusal.reason != "held" or refusal.unfinished is None:
             return
@@ -483,6 +436,26 @@ class Canceller:
             # The node is that of the run's renewals, which come as often as this.
             return heeding(_AGAIN, error, job.options.lock_ttl / 3000)
         return None
+
+
+def _is_no_overlap(refusal: Refusal) -> bool:
+    """Return whether a lock is held although no run is under way.
+
+    Its holder's instance is silent, or only an operator can free the lock.
+    """
+    return refusal.reason == "held" and refusal.is_strange
+
+
+def _replaced_by(held: Held) -> LockRecord | None:
+    """Return the record that the claim has replaced, if there was one."""
+    return held.replaced if isinstance(held.replaced, LockRecord) else None
+
+
+def _slot_of(held: Held, options: JobOptions) -> str | None:
+    """Return the tick that the write has claimed; None for a job whose record names no tick."""
+    if not options.once_per_tick:
+        return None
+    return held.record.unfinished if options.has_lease else held.record.slot
 
 
 def _why(due: str) -> str:

@@ -15,6 +15,8 @@ from typing import Literal, get_args
 from firecron.base.instants import number, to_text
 from firecron.jobs.run import Outcome
 
+# In the key of a run by hand, between its start and its id.
+MANUAL = "-manual-"
 _BOOKKEEPER = "bookkeeper"
 # Of each character the rules count two units at most, and let 1,000 pass.
 _ERROR_LENGTH = 500
@@ -25,7 +27,7 @@ class Entry:
     """A run, or `count` ticks that did not run, of which `slot` is the last. `at_least` means `count` or more ticks.
 
     Instants are milliseconds of RTDB's clock. A field that is not known is None. With `recorded_by`, the instance is
-    the one that wrote the entry; the job did not run there.
+    the one that wrote the entry; the job did not run there. What is known of a run without its entry has no `key`.
     """
 
     key: str
@@ -49,6 +51,18 @@ class Entry:
     def owner(self) -> str:
         """The instance that ran the job, or that recorded the entry."""
         return owner_of(self.instance_id, self.instance)
+
+    @property
+    def took(self) -> int | None:
+        """How long the run took; without its entry, from its claim to its release. None if that is not known."""
+        if self.duration is not None or self.started_at is None or self.ended_at is None:
+            return self.duration
+        return max(0, self.ended_at - self.started_at)
+
+    @property
+    def did_run(self) -> bool:
+        """Whether it is a run, and not ticks that did not run."""
+        return self.outcome not in ("skipped", "missed")
 
     def outranks(self, node: object) -> bool:
         """Return whether this entry replaces the node that stands under its key."""
@@ -87,7 +101,7 @@ class Entry:
     def to_json(self) -> dict[str, object]:
         """Return the entry for programs: it always has every field, and instants are texts."""
         return {
-            "key": self.key,
+            "key": self.key or None,
             "outcome": self.outcome,
             "slot": self.slot,
             "trigger": self.trigger,
@@ -129,7 +143,17 @@ def unrun(
 
 def manual_key(started_at: int, run_id: str) -> str:
     """Return the key of a run by hand. It sorts among the slots by the time of the run."""
-    return f"{to_text(started_at)}-manual-{run_id}"
+    return f"{to_text(started_at)}{MANUAL}{run_id}"
+
+
+def is_manual(key: str) -> bool:
+    """Return whether this is the key of a run by hand."""
+    return MANUAL in key
+
+
+def key_of_run(name: str, key: str) -> str:
+    """Return the idempotency key of the run that has this key in the history: all its attempts have the same."""
+    return f"{name}:manual:{key.rpartition(MANUAL)[2]}" if is_manual(key) else f"{name}:{key}"
 
 
 def term_key(started_at: int, fence: int) -> str:
@@ -154,8 +178,7 @@ def abandoned_term(started_at: int, fence: int, *, instance_id: str | None, inst
 def read_entry(key: str, node: object) -> Entry:
     """Return the entry that a node holds. A malformed entry says so in `error`, and keeps its valid fields."""
     fields = node if isinstance(node, dict) else {}
-    said, count = fields.get("outcome"), number(fields.get("count"))
-    outcome: Outcome | Literal["malformed"] = next((one for one in get_args(Outcome) if one == said), "malformed")
+    outcome, count = as_outcome(fields.get("outcome")) or "malformed", number(fields.get("count"))
     return Entry(
         key,
         outcome,
@@ -176,6 +199,11 @@ def read_entry(key: str, node: object) -> Entry:
         if outcome == "malformed"
         else _word(fields.get("error")),
     )
+
+
+def as_outcome(said: object) -> Outcome | None:
+    """Return the outcome that a node holds; None if it holds something else."""
+    return next((one for one in get_args(Outcome) if one == said), None)
 
 
 def owner_of(instance_id: str | None, instance: str | None) -> str:

@@ -24,7 +24,7 @@ from firecron.lock.database import Database
 from firecron.lock.lease import Lease
 from firecron.runs.body import Body, CallResult, Loop
 from firecron.runs.claimer import Claimed
-from firecron.runs.entry import manual_key
+from firecron.runs.entry import key_of_run, manual_key
 from firecron.steps.steps import Steps
 
 
@@ -34,7 +34,7 @@ def run_of(job: Job, claimed: Claimed, trigger: Trigger, run_id: str = "") -> Ru
     if claim is not None:
         attempt, key, trigger = int(record.attempt or 1), f"{job.name}:{claim.slot}", claim.trigger
     elif resumed is not None:
-        attempt, key = resumed.attempt, resumed.idempotency_key(job.name)
+        attempt, key = resumed.attempt, key_of_run(job.name, resumed.key)
     else:
         attempt, key = 1, f"{job.name}:manual:{run_id}"
     success = last_success(claimed)
@@ -101,7 +101,7 @@ class Execution:
         slot: str | None,
         lease: Lease | Unlocked,
         loop: Loop | None,
-        steps: Steps | None = None,
+        make_steps: Callable[[Run], Steps] | None = None,
         *,
         is_of_its_tick: bool = False,
     ) -> None:
@@ -113,13 +113,12 @@ class Execution:
         self._job = job
         self._loop = loop
         self._database = database
-        self._steps = steps
         self._is_cancelled = False
         self._has_blocked = False
         in_each_process(self._begin_process)
         run.look_at(lambda: lease.lost)
-        if steps is not None:
-            run.take_steps(steps)
+        if make_steps is not None:
+            run.take_steps(make_steps)
         lease.when_lost(self.on_lost)
         lease.when_cancelled(self.on_cancelled)
 
@@ -180,14 +179,15 @@ class Execution:
             return CallResult("cancelled", Cancelled())
         # A claimed run begins even while the instance stops, because no other instance can claim its tick. In the last
         # seconds of a stop all runs are cancelled, and then it doesn't begin.
-        return CallResult("interrupted", Stopping()) if is_cancelled else self._call_with_steps(body)
+        try:
+            return CallResult("interrupted", Stopping()) if is_cancelled else self._call_with_steps(body)
+        finally:
+            self._body = None  # each would keep the other until the garbage is collected
 
     def _call_with_steps(self, body: Body[Run]) -> CallResult:
-        if self._steps is None:
-            return body.call()
-        self._steps.begin_try()
+        self.run.begin_steps()
         call_result = body.call()
-        left = self._steps.left
+        left = self.run.steps_left
         return CallResult("failed", left) if call_result.outcome == "succeeded" and left is not None else call_result
 
     def _emit_blocked(self, blocked: int) -> None:

@@ -8,6 +8,10 @@ deadline. Then it is logged and given up, so the history may lack an entry. An e
 outranks it (see `entry`). About every tenth write deletes the oldest entries, with the steps of their ticks. Two
 instances that do so at the same time delete the same entries.
 
+Of a run that failed the last frames of its traceback are kept in `cron-errors/<name>/<key>`, written after the entry,
+once, and deleted with it, or by the entry of a later attempt that has not failed. Few read them, and they are long: so
+they don't lie in the entry, which is read often.
+
 The instance whose claim replaces a record writes the ticks between the two slots; no other instance does. The
 bookkeeper writes on a thread of its own, after the claim: the run does not wait for it, and a write that fails is only
 logged. Its events have slugs of their own, such as `books.skipped`: each instance has already emitted `run.skipped` or
@@ -31,8 +35,9 @@ from firecron.jobs.job import Job
 from firecron.lock.database import Database
 from firecron.lock.protocol import Held
 from firecron.lock.record import LockRecord
+from firecron.runs.body import last_frames
 from firecron.runs.entry import Entry
-from firecron.runs.policy import Claim, before_manual, between
+from firecron.runs.policy import Claim, before_manual, between, owes_entries
 from firecron.store import NULL_ETAG, Snapshot
 
 _PRUNE_ONE_IN = 10
@@ -44,18 +49,22 @@ class History:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._limit = database.settings.history_limit
+        self._is_refused = False
 
-    def record(self, name: str, entry: Entry) -> bool:
-        """Write the entry, and sometimes prune. An error of the store is logged, not raised.
+    def record(self, name: str, entry: Entry, raised: BaseException | None = None) -> bool:
+        """Write the entry, with the traceback of what the run has `raised`, and sometimes prune.
 
-        Return False if another entry stands there, which this one doesn't outrank.
+        An error of the store is logged, not raised. Return False if another entry stands there, which this one doesn't
+        outrank.
         """
         try:
-            stands = self._put(self._path(name, entry.key), entry)
+            stands, replaces = self._put(self._path(name, entry.key), entry)
         except StoreError as error:
             message = f'The history of "{name}" may lack the entry {entry.key} ({entry.outcome}): {error}'
             self._database.events.emit("history.failed", name, logging.WARNING, message, key=entry.key, why=str(error))
             return True
+        if stands:
+            self._keep(name, entry.key, raised, replaces=replaces)
         if self._database.chance() < 1 / _PRUNE_ONE_IN:
             try:
                 self.prune(name)
@@ -91,8 +100,19 @@ class History:
         """
         return self._database.store.newest(self._database.paths.runs_of(name), deadline)
 
+    def tracebacks(self, name: str) -> dict[str, str]:
+        """Return the tracebacks of a job's failed runs that are kept, by the keys of their entries. Raise StoreError.
+
+        Args:
+            name: The job's name.
+        """
+        node = self._database.store.read(self._database.paths.errors_of(name), self._deadline()).node
+        return (
+            {key: text for key, text in sorted(node.items()) if isinstance(text, str)} if isinstance(node, dict) else {}
+        )
+
     def prune(self, name: str) -> None:
-        """Delete the oldest entries beyond the limit, each in one write with the steps of its tick. Raise StoreError.
+        """Delete the oldest entries beyond the limit, in one write with their steps and tracebacks. Raise StoreError.
 
         The unfinished tick is kept: another attempt may need its steps.
         """
@@ -103,10 +123,11 @@ class History:
         if not old:
             return
         # Older than all that is kept: among them the steps of runs that died before they had an entry.
-        ticks = [tick for tick in self._ticks_with_steps(name) if tick < kept[0]]
+        ticks = [tick for tick in self._known(paths.all_steps_of(name)) if tick < kept[0]]
         unfinished = self._unfinished(name) if ticks else None
         gone = [f"{runs}/{key}" for key in old if key != unfinished]
         gone += [paths.steps_of(name, tick) for tick in ticks if tick != unfinished]
+        gone += [f"{paths.errors_of(name)}/{key}" for key in self._known(paths.errors_of(name)) if key < kept[0]]
         if gone:
             store.merge(
                 paths.prefix,
@@ -114,12 +135,29 @@ class History:
                 self._deadline(),
             )
 
-    def _ticks_with_steps(self, name: str) -> list[str]:
-        """Return the ticks of a job that have steps; none where the rules are older than steps."""
+    def _known(self, path: str) -> list[str]:
+        """Return the keys below a path; none where the rules are older than what lies there."""
         try:
-            return self._database.store.keys(self._database.paths.all_steps_of(name), self._deadline())
+            return self._database.store.keys(path, self._deadline())
         except Denied:
             return []
+
+    def _keep(self, name: str, key: str, raised: BaseException | None, *, replaces: bool) -> None:
+        """Write the last frames of the traceback, or remove those of an earlier attempt. Log what fails."""
+        text = None if raised is None or not self._database.settings.tracebacks else last_frames(raised)
+        if text is None and not replaces:
+            return
+        try:
+            self._database.store.merge(self._database.paths.errors_of(name), {key: text}, self._database.deadline())
+        except StoreError as problem:
+            if text is None:
+                return  # where nothing may be written there is nothing to remove, and pruning removes the rest
+            is_old = isinstance(problem, Denied)
+            remedy = ": deploy the rules that `firecron rules` prints, or set FIRECRON_TRACEBACKS=0" if is_old else ""
+            message = f'The traceback of "{name}", {key}, was not kept{remedy}. {problem}'
+            level = logging.DEBUG if is_old and self._is_refused else logging.WARNING
+            self._is_refused = is_old
+            self._database.events.emit("history.failed", name, level, message, key=key, why=str(problem))
 
     def _unfinished(self, name: str) -> str | None:
         node = self._database.store.read(self._database.paths.lock(name), self._deadline()).node
@@ -132,8 +170,10 @@ class History:
     def _deadline(self) -> Deadline:
         return self._database.deadline(self._database.settings.release_timeout)
 
-    def _put(self, path: str, entry: Entry) -> bool:
-        """Write the entry, unless the key holds an entry that it doesn't outrank. Return whether it stands there.
+    def _put(self, path: str, entry: Entry) -> tuple[bool, bool]:
+        """Write the entry, unless the key holds an entry that it doesn't outrank.
+
+        Return whether it stands there, and whether it has replaced another one.
 
         An entry doesn't outrank itself. So a write whose reply was lost can be tried again.
         """
@@ -143,8 +183,10 @@ class History:
         while True:
             try:
                 answer = self._database.store.swap(path, etag, node, deadline)
-                if not isinstance(answer, Snapshot) or not entry.outranks(answer.node):
-                    return not isinstance(answer, Snapshot) or answer.node == node
+                if not isinstance(answer, Snapshot):
+                    return True, etag != NULL_ETAG
+                if not entry.outranks(answer.node):
+                    return answer.node == node, False
                 etag, problem = answer.etag, Unavailable("others keep changing the entry")
             except Unavailable as error:
                 problem = error
@@ -181,6 +223,8 @@ class Bookkeeper:
             return
         mark = object()
         try:
+            if not owes_entries(held.replaced, job.options, claim):
+                return  # a thread costs more than the claim
             self.open_work.add(mark)
             self.crew.submit(lambda: self._write(job, held, claim, mark))
         except BaseException as error:

@@ -1,285 +1,365 @@
-"""Lanes: they decide which turn of a job may claim on this instance, and how many runs of the job go on at a time.
+"""Lanes: the lane of each job on this instance, under one lock, and the commands of its events carried out.
 
-At most one turn per job tries to claim at a time: the lane's current turn. Its state is "called" (a worker is to call
-it), "trying", or, without a thread, "waiting" for its next try or "holding" the lock: the minimum hold of its last run
-is not over. The other turns stand in line. After each change the lane is settled:
+    ticker ─ due, look_back ─►        ┌─► a worker calls `Worker.go_on`, which claims and runs
+    heartbeat ─ observe_tickets ─►  lanes ─► the agenda makes a call later: a next try, a look
+    runner, claimer ─ what became ─►  └─► run.skipped
 
-    no current turn, a place is free            the first in line becomes the current turn, and is called
-    no current turn, all places are taken       the line stays if ticks queue; else its ticks are skipped
-    the current turn holds the lock             the same, for the lock is held as it is by a run
-    the current turn is called or waits,        the newer turn becomes the current one and takes over the pending
-    and a newer one comes                       claim, token and all; catch_up runs what was not claimed until then
-    the current turn tries                      the line waits for the answer
-
-A tick's turn comes here as the tick comes, before it has a worker. Only the newest turn stays in line. If ticks queue
-and each has a grace of its own, all turns stay, in the order of their ticks. A look is a turn without a tick: it looks
-for a run that died and for missed ticks. It comes after all turns in line. One look is enough. Once a run begins no
-look is needed, because the run's claim has looked.
+`lane` decides; this module has the threads, the time and the reports. No method blocks but by the lock, which is held
+for decisions alone. An attempt has a worker thread while it claims, runs and records, and none while it waits.
 
 Each instance reports the ticks that it skips or misses itself, at that time: only this module emits `run.skipped` and
 `run.missed`. The bookkeeper reports the ticks that no instance ran.
+
+Whether other instances are to ask for a tick first is the promise of `base/tickets`. Some ticks are always asked for at
+once: those with less time than two heartbeats, those of jobs with `once_per_tick=False` or with another overlap than
+"skip", and those of a job that the last ticket was not for. Runs by hand, triggered runs, reruns and catching up
+go by no tickets. An open tick is asked for at most once, whichever thread judges it. Nothing is logged of a tick that
+was not asked for: the instances that asked do that.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Concatenate, ParamSpec, Protocol
 
 from firecron.base.events import Events
-from firecron.base.flag import in_each_process
+from firecron.base.flag import Flag, in_each_process
+from firecron.base.instants import to_milliseconds
+from firecron.base.threads import Crew
+from firecron.base.tickets import Tickets, TickWave, is_long_enough, place_of_tick
 from firecron.jobs.job import Job
+from firecron.jobs.run import Trigger
 from firecron.lock.database import Database
-from firecron.runs.turn import Agenda, Lane, Place, Turn
+from firecron.runs.lane import Attempt, Lane, LaneCommand, OpenTick, PendingClaim
+from firecron.runs.policy import time_to_start
+
+Event = ParamSpec("Event")
+
+# Two plans this close, in milliseconds, are one.
+_SAME = 1.0
+
+
+class Agenda(Protocol):
+    """Makes calls later, which must not block: the ticker."""
+
+    def at(self, instant: int, call: Callable[[], None]) -> None:
+        """Make this call when RTDB's clock shows the instant."""
+
+    def after(self, seconds: float, call: Callable[[], None]) -> None:
+        """Make this call in this many seconds."""
+
+
+class Worker(Protocol):
+    """Does on a worker's thread what may block: the runner."""
+
+    def go_on(self, attempt: Attempt) -> float | None:
+        """Claim and run until the attempt is over or has to wait. Return the seconds until its next try, if any."""
+
+    def cancel_previous(self, attempt: Attempt) -> float | None:
+        """Ask the runs before the attempt's tick to end. Return the seconds until another look; None if all are."""
+
+    def drop(self, pending: PendingClaim) -> None:
+        """Give up a claim with which no attempt goes on."""
 
 
 class Lanes:
-    """The lanes of all jobs.
+    """The lanes of all jobs. The `crew` has the workers. The engine sets the other parts before the first event.
 
-    A job with overlap="allow" may have `max_concurrent` runs at a time. The `agenda` gets each turn that is called.
+    A job with overlap="allow" may have `max_concurrent` runs at a time. Once `stopping` is set, nothing is called.
+    `attempted` is called after each time that a worker was at an attempt.
     """
 
-    def __init__(self, database: Database, agenda: Agenda) -> None:
+    agenda: Agenda
+    worker: Worker
+    attempted: Callable[[Attempt], object]
+
+    def __init__(self, database: Database, crew: Crew) -> None:
+        self._database = database
         self._most = database.settings.max_concurrent
-        self._events = database.events
-        self._agenda = agenda
+        self._contenders = database.settings.contenders
+        self._heartbeat = database.settings.heartbeat * 1000
+        self._crew = crew
         self._lanes: dict[str, Lane] = {}
         in_each_process(self._begin_process)
 
     def _begin_process(self) -> None:
-        """Begin without lanes. In a forked child none of the parent's turns is called."""
+        """Begin without lanes. In a forked child none of the parent's attempts is called."""
         self._lock = threading.Lock()
         self.clear()
         self._lanes = {}
+        self.stopping = Flag()
+        self.forget_tickets()
 
     def lane(self, job: Job) -> Lane:
-        options = job.options
-        with self._lock:
-            lane = self._lanes.setdefault(job.name, Lane())
-            lane.most = options.places(self._most)
-            lane.queues = options.waits
-            lane.keeps_all = options.keeps_all_waiting
-        return lane
-
-    def line_up(self, turn: Turn) -> None:
-        """Take the turn as its tick comes, and call a worker if it has something to do.
-
-        A tick that comes while its job runs here is skipped now, not judged once a worker is free. Of ticks that wait
-        for a worker only the newest tries.
-        """
-        lane, dropped = turn.lane, _Dropped()
-        with self._lock:
-            turn.has_entered = True
-            self._stand_in_line(turn, dropped)
-            called = self._settle(lane, dropped)
-            if called is None and turn.job.options.cancels_previous and turn in lane.line:
-                called = turn  # it doesn't try yet: it asks the run before it to end
-        self._report(dropped)
-        if called is not None:
-            self._agenda.submit(called)
-
-    def heir(self, turn: Turn) -> Turn:
-        """Return the turn that a worker is to go on with, which has come to this turn: mostly this turn itself.
-
-        If a newer turn has taken its place and was called, too, it is the newer one. Else ticks that come faster than
-        workers are free would displace each other at the end of the workers' queue for ever.
-        """
-        lane = turn.lane
-        with self._lock:
-            is_over = turn.has_entered and lane.current is not turn and turn not in lane.line
-            return lane.current if is_over and lane.current is not None and lane.state == "called" else turn
-
-    def enter(self, turn: Turn) -> bool:
-        """Return whether this turn tries now. If not, it stands in line or is over."""
-        lane, dropped = turn.lane, _Dropped()
-        with self._lock:
-            if self._lanes.get(turn.job.name) is not lane:
-                return False  # this process is a forked child, and the turn is the parent's
-            if not turn.has_entered:
-                turn.has_entered = True
-                self._stand_in_line(turn, dropped)
-            elif lane.current is turn and lane.is_full:
-                lane.current = None  # a run by hand took the place between two of its tries
-                self._stand_in_line(turn, dropped)
-            called = self._settle(lane, dropped)
-            is_its_turn = lane.current is turn and lane.state != "trying"
-            if is_its_turn:
-                lane.state = "trying"
-        self._report(dropped)
-        if called is not None and called is not turn:
-            self._agenda.submit(called)
-        return is_its_turn
-
-    def is_in_line(self, turn: Turn) -> bool:
-        """Return whether the turn stands in line, behind a run or another turn."""
-        with self._lock:
-            return turn in turn.lane.line
-
-    def is_open(self, turn: Turn) -> bool:
-        """Return whether the turn may still try: it has not entered yet, or it is the current turn."""
-        return not turn.has_entered or turn.lane.current is turn
-
-    def wait(self, turn: Turn) -> bool:
-        """Let the turn wait after a try without a final answer.
-
-        Return whether it waits for its next try. If not, a newer turn has become the current one.
-        """
-        with self._lock:
-            if turn.lane.current is turn:
-                turn.lane.state = "waiting"
-        self._go_on(turn.lane)
-        return turn.lane.current is turn
-
-    def waiting(self, job: Job) -> Turn | None:
-        """Return the turn of the job that waits for its next try, if any."""
         with self._lock:
             lane = self._lanes.get(job.name)
-            return lane.current if lane is not None and lane.state == "waiting" else None
+            if lane is None:
+                lane = self._lanes[job.name] = Lane(job.options, self._most)
+            lane.options = job.options  # it may have been removed, and another one of its name added
+        return lane
 
-    def begin(self, turn: Turn) -> None:
-        """Count the turn as running: it has claimed, and its run begins."""
-        lane = turn.lane
+    def claimed(self, name: str) -> int | None:
+        """Return the newest tick of this job that the attempts of this instance have seen claimed, by whomever."""
+        lane = self._lanes.get(name)
+        return None if lane is None else lane.claimed
+
+    def attempt(self, job: Job, due: str | None, trigger: Trigger = "schedule", **flags: bool) -> Attempt:
+        """Return a new attempt at the job, with these flags. That of a caller who waits for the result is by hand."""
+        return Attempt(job, self.lane(job), due, self._database.timing.mono(), trigger, **flags)
+
+    def open(self) -> None:
+        """Take attempts from now on, also after a stop. Those from before it are dropped: nothing would call them."""
+        self.clear()
+        self.stopping = Flag()
+
+    # --- ticks, which come from the ticker
+
+    def due(self, job: Job, slot: str) -> None:
+        """Ask for a tick that has come, or leave it open."""
+        attempt = self.attempt(job, slot)
         with self._lock:
-            lane.running.add(turn)
-            lane.look = None
-            _make_room(turn)
-        self._go_on(lane)
+            open_tick = attempt.lane.open = None if self.stopping else self._left_open(attempt, slot)
+        if open_tick is None:
+            self.stand(attempt)
+        else:
+            # Later, because it takes the job's next tick: a thousand jobs at one instant don't wait for each other.
+            self.agenda.after(0, lambda: self._judge(open_tick))
 
-    def give_up(self, turn: Turn) -> None:
-        """End the turn: it has nothing to run."""
-        with self._lock:
-            _make_room(turn)
-        self._go_on(turn.lane)
+    def look_back(self, job: Job, slot: str, *, had_others: bool = False) -> None:
+        """Ask for a tick from before this instance had the job.
 
-    def end(self, turn: Turn, *, goes_on: bool, holds: bool = False) -> None:
-        """End the turn's run. If it `goes_on` with another claim, it comes before all turns in line.
-
-        If it still `holds` the lock, it goes on later, and the line treats it as a run until then.
+        Without `once_per_tick` the record doesn't show whether the tick has run, so it is left out.
         """
-        lane, dropped = turn.lane, _Dropped()
-        with self._lock:
-            lane.running.discard(turn)
-            if goes_on and lane.current is None:
-                lane.current, lane.state = turn, "holding" if holds else "called"
-            elif goes_on:
-                self._stand_in_line(turn, dropped)
-        self._report(dropped)
-        self._go_on(lane)
+        if job.options.once_per_tick:
+            is_later = job.options.asks_in_waves
+            self.stand(self.attempt(job, slot, is_later=is_later, looks_back=True, had_others=had_others))
 
-    def reserve(self, place: Place) -> bool:
-        """Reserve the place for a run by hand, before the run has its lock. Return whether the lane had room."""
-        lane = place.lane
+    def stand(self, attempt: Attempt) -> None:
+        """Run this tick, if no other instance does. It stands in line as it comes, before it has a worker."""
         with self._lock:
-            if lane.is_full:
-                return False
-            lane.reserved.add(place)
-        return True
+            commands = [] if self.stopping else attempt.lane.stand(attempt)
+        self._carry_out(commands)
 
-    def occupy(self, place: Place) -> None:
-        """Count the run by hand as running: it has its lock and begins. Further calls change nothing."""
-        lane = place.lane
+    def _left_open(self, attempt: Attempt, slot: str) -> OpenTick | None:
+        """Return the tick if it is left to other instances for now. Called under the lock."""
+        job, now = attempt.job, self._database.timing.mono()
+        size = self.tickets.size(now)
+        if size is None or not job.options.asks_in_waves or self._group_jobs.get(job.name) is not job:
+            return None
+        wave = TickWave(now, self.tickets.distance(place_of_tick(job.name, slot)), size)
+        return None if wave.asks_at(size, self._contenders) == now else OpenTick(attempt, wave)
+
+    def _judge(self, open_tick: OpenTick, *, is_look: bool = False) -> None:
+        """Ask for an open tick if its time has come; else see to it that it is judged again."""
+        attempt, now = open_tick.attempt, self._database.timing.mono()
+        ends = self._ends_of(attempt) if open_tick.ends is None else open_tick.ends
         with self._lock:
-            lane.running.add(place)
-            lane.reserved.discard(place)
-        self._go_on(lane)
+            if attempt.lane.open is not open_tick:
+                return
+            open_tick.ends = ends
+            found = open_tick.judge(now, self.tickets, self._contenders, is_look=is_look)
+            if isinstance(found, str):
+                attempt.lane.open = None
+        if found == "ask":
+            attempt.is_later = ends is not None
+            self.stand(attempt)
+        elif isinstance(found, float) and found < math.inf:
+            # A millisecond later, because calls come at whole milliseconds. A look that came too early would plan the
+            # next one for the same millisecond, again and again.
+            self.agenda.after((math.floor(found - now) + 2) / 1000, lambda: self._judge(open_tick, is_look=True))
 
-    def vacate(self, place: Place, *, again: bool = False) -> None:
+    def _ends_of(self, attempt: Attempt) -> float | None:
+        """Return when the tick may not start any more, if it has the time to be left to others, and RTDB's is known."""
+        options, slot, now = attempt.job.options, str(attempt.due), self._database.clock.peek()
+        time = time_to_start(options, slot)
+        if now is None or not is_long_enough(time - options.jitter, self._heartbeat):
+            return None
+        return now.mono + to_milliseconds(slot) + time - now.server
+
+    # --- tickets, which come from the heartbeat
+
+    def forget_tickets(self) -> None:
+        """Drop the ticket and all open ticks."""
+        with self._lock:
+            self.tickets = Tickets(self._heartbeat)
+            self._group_jobs: Mapping[str, Job] = {}
+            for lane in self._lanes.values():
+                lane.open = None
+
+    def observe_tickets(self, tickets: Tickets, jobs: Mapping[str, Job]) -> None:
+        """Go by these tickets, of the group that runs these jobs, and judge the open ticks again."""
+        with self._lock:
+            self.tickets, self._group_jobs = tickets, jobs
+            open_ticks = [lane.open for lane in self._lanes.values() if lane.open is not None]
+        # Workers may be few, so that what came first goes first.
+        for open_tick in sorted(open_ticks, key=lambda one: one.attempt.came):
+            self._judge(open_tick)
+
+    # --- looks for a run that died, and for missed ticks
+
+    def look(self, job: Job, *, insists: bool = False) -> None:
+        """Have a worker look at the job now."""
+        self.stand(self.attempt(job, None, insists=insists))
+
+    def look_again(self, job: Job, instant: int) -> None:
+        """Plan one more look at the job, at the instant when a lock that was seen expires, in case its run dies."""
+        lane = self.lane(job)
+        with self._lock:
+            if lane.looks_at is not None:
+                return
+            lane.looks_at = instant
+
+        def look() -> None:
+            with self._lock:
+                if lane.looks_at != instant:
+                    return
+                lane.looks_at = None
+            self.look(job, insists=True)
+
+        self.agenda.at(instant, look)
+
+    # --- what becomes of an attempt
+
+    def play(
+        self,
+        event: Callable[Concatenate[Lane, Attempt, Event], list[LaneCommand]],
+        attempt: Attempt,
+        *what: Event.args,
+        **wishes: Event.kwargs,
+    ) -> list[LaneCommand]:
+        """Play an event of an attempt's lane. Carry out what it commands, and return that."""
+        with self._lock:
+            # In a forked child the attempts of the parent have no lane.
+            is_own = self._lanes.get(attempt.job.name) is attempt.lane
+            commands = event(attempt.lane, attempt, *what, **wishes) if is_own else []
+        self._carry_out(commands)
+        return commands
+
+    def enter(self, attempt: Attempt) -> bool:
+        """Return whether this worker tries with the attempt. If not, it stands in line, is over, or is another's."""
+        return any(command.do == "try" for command in self.play(Lane.enter, attempt))
+
+    def replan(self, lane: Lane) -> None:
+        """Plan the next try of a waiting attempt anew: its lock has changed, or isn't heard of any more."""
+        with self._lock:
+            attempt, pending = lane.current, lane.pending
+            if attempt is None or pending is None or lane.state != "waiting" or not pending.hears:
+                return
+        now = self._database.timing.mono()
+        planned = attempt.tries_at - now
+        # If nothing is heard any more, no try comes later than planned, and none after the end of the grace.
+        seconds = pending.seconds(self._database.chance, planned / 1000)
+        delay = max(0.0, min(seconds, pending.seconds_left(now)))
+        if abs(delay * 1000 - planned) > _SAME:
+            self._plan(attempt, delay)
+
+    # --- runs by hand
+
+    def reserve(self, attempt: Attempt) -> bool:
+        """Reserve a place for a run by hand, before the run has its lock. Return whether the lane had room."""
+        with self._lock:
+            return attempt.lane.reserve(attempt)
+
+    def leave_unanswered(self, attempt: Attempt, pending: PendingClaim) -> None:
+        """Keep the claim of a call that got no answer, for the next call for the same tick."""
+        with self._lock:
+            attempt.lane.unanswered = pending
+
+    def take_unanswered(self, attempt: Attempt) -> PendingClaim | None:
+        """Remove and return the claim of an earlier call for the same tick that got no answer, if any.
+
+        It is removed because no two calls may share it.
+        """
+        lane = attempt.lane
+        with self._lock:
+            pending, lane.unanswered = lane.unanswered, None
+        if pending is None or not pending.attempt.is_like(attempt):
+            return None
+        pending.attempt = attempt
+        return pending
+
+    def vacate(self, attempt: Attempt, *, again: bool = False) -> None:
         """Free the place of a run by hand that is over.
 
         `again` says that this is the second call, because the first one may have been interrupted at any line.
         """
-        lane = place.lane
+        lane = attempt.lane
         with self._lock:
-            lane.running.discard(place)
-            lane.reserved.discard(place)
-        self._go_on(lane, again=again)
+            commands = lane.vacate(attempt)
+            if again and not commands and lane.current is not None and lane.state == "called":
+                # Perhaps not called yet; to call it twice does no harm.
+                commands = [LaneCommand("call", lane.current)]
+        self._carry_out(commands)
+
+    # --- a stop
 
     def clear(self) -> None:
-        """Drop every turn that is called, waits or stands in line. A turn that is trying ends by itself."""
+        """Drop all that waits. An attempt that is trying ends by itself."""
         with self._lock:
-            for lane in self._lanes.values():
-                lane.line.clear()
-                lane.look = None
-                if lane.state != "trying":
-                    lane.current = None
+            pending = [lane.clear() for lane in self._lanes.values()]
+        for claim in pending:
+            if claim is not None:
+                claim.unfollow()
 
-    def _go_on(self, lane: Lane, *, again: bool = False) -> None:
-        dropped = _Dropped()
+    # --- commands
+
+    def _carry_out(self, commands: list[LaneCommand]) -> None:
+        for do, what, why in commands:
+            if isinstance(what, PendingClaim):
+                self._drop_claim(what)
+            elif do == "call":
+                self._submit(partial(self._go_on, what))
+            elif do == "cancel":
+                self._submit(partial(self._cancel_previous, what))
+            elif do == "skip" and (slot := what.tick_to_report) is not None and not self.stopping:
+                report_skipped(self._database.events, what.job.name, slot, why)
+
+    def _submit(self, work: Callable[[], None]) -> None:
+        """Have a worker do this. Once this instance stops it is dropped.
+
+        A run that was left behind may still call the next one. A worker of its own would stay, and wait for work.
+        """
+        if not self.stopping:
+            self._crew.submit(work)
+
+    def _go_on(self, attempt: Attempt) -> None:
+        attempt = attempt.lane.called or attempt
+        delay = self.worker.go_on(attempt)
         with self._lock:
-            called = self._settle(lane, dropped)
-            if again and called is None and lane.state == "called":
-                called = lane.current  # perhaps not submitted yet; submitting it twice does no harm
-        self._report(dropped)
-        if called is not None:
-            self._agenda.submit(called)
+            attempt.lane.see(attempt)
+        self.attempted(attempt)
+        if self.stopping:
+            self.play(Lane.drop, attempt)  # it was trying as all that waited was dropped
+        elif delay is not None and attempt.lane.current is attempt:
+            self._plan(attempt, delay)
+            self.replan(attempt.lane)  # what was heard since the delay was computed has planned nothing
 
-    def _settle(self, lane: Lane, dropped: _Dropped) -> Turn | None:
-        """Return the turn to call next, if any. Called under the lock."""
-        if not lane.line:
-            if lane.look is None or lane.current is not None or lane.is_full:
-                return None
-            lane.current, lane.look, lane.state = lane.look, None, "called"
-            return lane.current
-        first = lane.line[0]
-        is_held = lane.current is not None and lane.state == "holding"
-        if lane.current is not None and not is_held:
-            if lane.state == "trying" or lane.keeps_all or not first.is_newer_than(lane.current):
-                return None
-            # A turn that has not tried for its own tick has not reported the tick, and will not: report it here.
-            if not lane.current.has_tried:
-                dropped.overtaken.append(lane.current)
-            first.pending = lane.current.pending
-        elif is_held or lane.is_full:
-            if not lane.queues and (is_held or len(lane.running) >= lane.most):
-                (dropped.held if is_held else dropped.running).extend(lane.line)
-                lane.line.clear()
-            return None
-        lane.current, lane.state = lane.line.pop(0), "called"
-        return first
+    def _plan(self, attempt: Attempt, delay: float) -> None:
+        """Have the attempt try again after so many seconds, whatever was planned for it before."""
+        attempt.tries_at = self._database.timing.mono() + delay * 1000
+        # Not by its time: the end of the grace may be planned for twice, and another time in between.
+        plan = attempt.plan = object()
+        self.agenda.after(delay, lambda: self._recall(attempt, plan))
 
-    def _stand_in_line(self, turn: Turn, dropped: _Dropped) -> None:
-        line = turn.lane.line
-        if turn.wanted.due is None:
-            # Kept although other turns are ahead: they may be given up without another try.
-            turn.lane.look = turn
-            return
-        line.append(turn)
-        line.sort(key=lambda one: one.wanted.due or "")
-        if not turn.lane.keeps_all:
-            *older, kept = line
-            heir = next((one for one in older if one.pending is not None), None)
-            if heir is not None and kept.pending is None:
-                # The newest turn takes over the pending claim and its token: a write whose reply was lost may still
-                # become a win. The claimer reports the older turn's tick then, if that turn had tried for it.
-                kept.pending = heir.pending
-                older = [one for one in older if one is not heir or not one.has_tried]
-            dropped.overtaken += older
-            del line[:-1]
+    def _recall(self, attempt: Attempt, plan: object) -> None:
+        self.play(Lane.recall, attempt, plan)
 
-    def _report(self, dropped: _Dropped) -> None:
-        for turns, why in (
-            (dropped.running, "it still runs on this instance"),
-            (dropped.held, "the minimum hold of its last run is not over"),
-            (dropped.overtaken, "a newer tick came"),
-        ):
-            for turn in turns:
-                if (slot := turn.wanted.tick_to_report) is not None:
-                    report_skipped(self._events, turn.job.name, slot, why)
+    def _cancel_previous(self, attempt: Attempt) -> None:
+        """Cancel the runs that the attempt stands in line for, again and again, as long as it does."""
+        delay = self.worker.cancel_previous(attempt) if attempt in attempt.lane.line else None
+        if delay is not None:
+            self.agenda.after(delay, lambda: self._submit(partial(self._cancel_previous, attempt)))
 
-
-@dataclass(eq=False)
-class _Dropped:
-    """Turns that ended before they could try: the job runs, holds its lock after a run, or a newer tick came."""
-
-    running: list[Turn] = field(default_factory=list)
-    held: list[Turn] = field(default_factory=list)
-    overtaken: list[Turn] = field(default_factory=list)
-
-
-def _make_room(turn: Turn) -> None:
-    """Make the lane free for another current turn, if this turn is the current one. Called under the lock."""
-    if turn.lane.current is turn:
-        turn.lane.current = None
+    def _drop_claim(self, pending: PendingClaim) -> None:
+        """Have a worker give up the claim. Once this instance stops, nothing more is told of it."""
+        if self.stopping:
+            pending.unfollow()
+        else:
+            self._submit(partial(self.worker.drop, pending))
 
 
 # --- reports of ticks that this instance did not run

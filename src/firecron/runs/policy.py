@@ -37,7 +37,7 @@ from firecron.errors import ConfigurationError
 from firecron.jobs.options import JobOptions
 from firecron.jobs.run import Outcome, Trigger
 from firecron.lock.record import NONE_MISSED, LockRecord, Missed
-from firecron.runs.entry import Entry, read_entry, unrun
+from firecron.runs.entry import MANUAL, Entry, is_manual, read_entry, unrun
 
 MOST_CLAIMS = 3
 MOST_MISSED = 100
@@ -159,7 +159,7 @@ def between(
         return []
     entries = []
     if record.unfinished is not None and not claim.is_rerun:
-        entries.append(_cut_short(record, record.unfinished))
+        entries.append(cut_short(record, record.unfinished))
     end = to_milliseconds(claim.slot) - 1
     passed: list[tuple[Outcome, list[Span]]] = [
         ("skipped", held(record, end, silent_since)),
@@ -173,6 +173,15 @@ def between(
     return entries
 
 
+def owes_entries(record: LockRecord, options: JobOptions, claim: Claim | None) -> bool:
+    """Return whether a claim that replaced this record may have entries to write. Mostly it has none."""
+    if claim is None or record.unfinished is not None:
+        return record.unfinished is not None
+    return record.slot is not None and has_tick(
+        options.schedule, to_milliseconds(record.slot), to_milliseconds(claim.slot) - 1
+    )
+
+
 def before_manual(record: LockRecord | None) -> list[Entry]:
     """Return the history's entries that a run by hand which replaced this record has to write.
 
@@ -180,10 +189,10 @@ def before_manual(record: LockRecord | None) -> list[Entry]:
     """
     if record is None or record.unfinished is None or not record.is_cancelled:
         return []
-    return [_cut_short(record, record.unfinished)]
+    return [cut_short(record, record.unfinished)]
 
 
-def _cut_short(record: LockRecord, slot: str) -> Entry:
+def cut_short(record: LockRecord, slot: str) -> Entry:
     """Return the entry of a run that has not finished. The run's own entry outranks it, if there is one."""
     fence = None if record.fence is None else int(record.fence)
     outcome: Outcome = "cancelled" if record.is_cancelled else "abandoned"
@@ -299,7 +308,6 @@ def _in_order(spans: list[Span], after: int, end: int) -> Iterator[Span]:
 # The unfinished tick is an exception: in the node, the resumed run is one more claim of that tick. If it dies, the tick
 # is run again where died runs are, and with `overlap="cancel_previous"` the next tick cancels it, on any instance.
 
-_MANUAL = "-manual-"
 _RUN_ID = re.compile(r"[0-9a-f]{6}")
 
 
@@ -313,16 +321,12 @@ class Resumed:
     @property
     def slot(self) -> str | None:
         """The tick; None if a run by hand is resumed."""
-        return None if _MANUAL in self.key else self.key
-
-    def idempotency_key(self, name: str) -> str:
-        """Return the key that the first attempt had."""
-        return f"{name}:{self.key}" if self.slot is not None else f"{name}:manual:{self.key.rpartition('-')[2]}"
+        return None if is_manual(self.key) else self.key
 
 
 def check_key(key: str) -> str:
     """Return the key of a tick: an instant, or a run by hand. Raise ConfigurationError for any other text."""
-    instant, manual, run_id = key.partition(_MANUAL)
+    instant, manual, run_id = key.partition(MANUAL)
     try:
         check_instant(instant)
     except ValueError:
@@ -345,9 +349,9 @@ def evaluate_resume(key: str, entry: object, unfinished: str | None, attempt: in
     if entry is None and not is_unfinished:
         why = (
             "it may have been pruned, or its instance died, for a run by hand that dies leaves no entry. See what it "
-            "has recorded (firecron runs JOB --steps), and run the job by hand anew"
-            if _MANUAL in key
-            else "it may have been pruned, or never claimed (run it with --slot)"
+            "has recorded as steps, and run the job by hand anew"
+            if is_manual(key)
+            else "it may have been pruned, or never claimed"
         )
         return f"the history has no run of {key}: {why}"
     last = attempt if is_unfinished else 0

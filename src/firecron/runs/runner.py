@@ -1,15 +1,13 @@
 """The runner: takes a tick of a job through this instance.
 
-    Lanes.enter                    may the turn claim now, or does it stand in line?
+    Lanes.enter                    may the attempt claim now, or does it stand in line?
     Claimer.claim                  the tick, or what comes before it by the record: an abandoned run, a missed tick
     Execution.call_with_retries    call the job's function while its lease is renewed; the runner then releases the lock
     History.record                 write the run to the history; the bookkeeper has begun to write the ticks that the
                                    claim has passed over
 
-`go_on` is called for each turn by the engine, on a worker. `run_tick` and `run_manually` are called by whoever wants a
-run now, on their own thread.
-
-A turn has a worker thread while it claims, runs and records, but not while it waits for its next try.
+`go_on` is called by the lanes, on a worker's thread, which goes on with an attempt until it has to wait. `run_tick` and
+`run_manually` are called for a run now, on the thread of the caller that waits for its result.
 
 An interruption at any line, such as Ctrl-C, never leaves a lease that is still renewed, or a run that still counts as
 under way. It may leave the lock held: if the release is interrupted, the lock becomes free when it expires.
@@ -22,10 +20,10 @@ import math
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
+from typing import TypeAlias
 
 from firecron.base.events import Slug
 from firecron.base.flag import Flag, in_each_process
@@ -40,13 +38,13 @@ from firecron.lock.database import Database
 from firecron.lock.lease import Lease
 from firecron.lock.refusal import Refusal
 from firecron.runs.body import CANCEL_AHEAD, CallResult, Loop
-from firecron.runs.claimer import Canceller, Claimed, Claimer, Resumer
+from firecron.runs.claimer import Claimed, Claimer, Resumer
 from firecron.runs.entry import Entry, manual_key
 from firecron.runs.execution import Execution, Unlocked, run_of
 from firecron.runs.history import Bookkeeper, History
-from firecron.runs.lanes import Lanes, report_skipped
+from firecron.runs.lane import Attempt, Lane, PendingClaim
+from firecron.runs.lanes import Lanes
 from firecron.runs.policy import MOST_CLAIMS, MOST_MISSED
-from firecron.runs.turn import PendingClaim, Place, Turn, WantedClaim
 from firecron.steps.protocol import Claimant
 from firecron.steps.steps import Steps
 
@@ -60,20 +58,14 @@ _SLUGS: dict[Outcome, Slug] = {
     "cancelled": "run.cancelled",
 }
 _LEVELS = {"succeeded": logging.INFO, "cancelled": logging.INFO, "interrupted": logging.WARNING}
+# The result of a run that has ended, and its entry for the history: None if another process writes the entry.
+Ended: TypeAlias = tuple[Result, Entry | None]
 # The ending of a run whose thread was interrupted before its body returned an ending.
 _CUT_SHORT = CallResult("interrupted")
 
 
-@dataclass(frozen=True, slots=True)
-class EndedRun:
-    """The result of a run that has ended, and its entry for the history: None if another process writes the entry."""
-
-    result: Result
-    entry: Entry | None = None
-
-
 class Runner:
-    """Claims and runs the turns of the jobs that the registry wants to run here, and runs jobs by hand."""
+    """Claims and runs the attempts at the jobs that the registry wants to run here, and runs jobs by hand."""
 
     def __init__(
         self,
@@ -91,77 +83,81 @@ class Runner:
         self._claimer = claimer
         self._resumer = Resumer(database, history, claimer, bookkeeper)
         self._lanes = lanes
-        self._canceller = Canceller(database)
         self.open_work = OpenWork(database.timing)
         in_each_process(self._begin_process)
 
     def _begin_process(self) -> None:
         self.loop: Loop | None = None
-        self.stopping = Flag()
         self._lock = threading.Lock()
         self._active: list[Execution] = []
-        self._unanswered: dict[str, PendingClaim] = {}  # with the tokens of this process
 
-    def turn(self, job: Job, wanted: WantedClaim) -> Turn:
-        """Return a new turn of a job, for `go_on`."""
-        return Turn(job, wanted, self._lanes.lane(job), self._database.timing.mono())
+    @property
+    def stopping(self) -> Flag:
+        """Set once this instance stops."""
+        return self._lanes.stopping
 
     def wants(self, job: Job) -> bool:
-        """Return whether turns of the job are taken: the registry wants it here, and this instance is not stopping."""
+        """Return whether the job is run: the registry wants it here, and this instance is not stopping."""
         return not self.stopping and self._registry.is_wanted(job)
 
-    def go_on(self, turn: Turn) -> float | None:
-        """Claim and run until the turn is over or has to wait.
+    def go_on(self, attempt: Attempt) -> float | None:
+        """Claim and run until the attempt is over or has to wait.
 
-        Return the seconds until its next try. Return None if the turn is over, or if the agenda will call it again.
+        Return the seconds until its next try. Return None if it is over, or if its lane will call it again.
         """
-        job = turn.job
+        job = attempt.job
         with self._at_work():
             # Each round claims another slot, and there can't be as many slots as this.
             for _ in range(MOST_MISSED + MOST_CLAIMS + 1):
                 if not self.wants(job):
-                    self._drop(turn)
+                    self._lanes.play(Lane.drop, attempt)
                     return None
-                if (left := turn.hold_left()) > 0:
+                if not self._lanes.enter(attempt):
+                    return None
+                if (left := attempt.hold_left()) > 0:
                     # The next claim would be refused until then, and what came before the hold would wait for a tick
                     # that finds the lock free. Each such tick would leave its own tick behind. Looked at before each
                     # claim, because RTDB's time may have been estimated anew since the wait began.
+                    self._lanes.play(Lane.hold, attempt)
                     return left
-                if not self._lanes.enter(turn):
-                    return self._cancel_previous(turn)
-                turn.take_up(self._database.timing.mono(), self._database.margin)
-                answer = self._claim(turn)
+                attempt.take_up(self._database.timing.mono(), self._database.margin)
+                answer, pending = self._claim(attempt)
                 if isinstance(answer, float):
-                    return answer if self._lanes.wait(turn) else None
-                if answer is None and turn.results and job.options.catches_up:
-                    # Catching up has outlasted the grace of the turn's own tick, so that tick is missed, too. Catch it
-                    # up now: if the next tick had to do it, that tick would be late as well, and so on.
-                    turn.wanted, turn.pending = WantedClaim(None), None
-                    if not self._lanes.wait(turn):
-                        return None
-                    continue
+                    self._lanes.play(Lane.wait, attempt, pending)
+                    return answer
+                if answer is None and attempt.results and job.options.catches_up:
+                    # Catching up has outlasted the grace of the attempt's own tick, so that tick is missed, too. Catch
+                    # it up now: if the next tick had to do it, that tick would be late as well, and so on.
+                    attempt.due = None
+                    self._lanes.play(Lane.wait, attempt, None)
+                    return 0.0
                 if not isinstance(answer, Claimed):
-                    self._lanes.give_up(turn)
-                    turn.results += [] if answer is None else [Result(None, None, answer)]
+                    self._lanes.play(Lane.leave, attempt)
+                    attempt.results += [] if answer is None else [Result(None, None, answer)]
                     return None
-                self._lanes.begin(turn)
-                is_last = _slot_of(answer) == turn.wanted.due
-                ended: EndedRun | None = None
+                self._lanes.play(Lane.begin, attempt)
+                is_last = _slot_of(answer) == attempt.due
+                ended: Ended | None = None
                 try:
                     ended = self._run_slot(job, answer)
                 finally:
-                    turn.hold_left = partial(self._hold_left, answer)
+                    attempt.hold_left = partial(self._hold_left, answer)
                     holds = self._hold_left(answer) > 0
-                    self._lanes.end(turn, goes_on=ended is not None and not is_last, holds=holds)
+                    self._lanes.play(Lane.end, attempt, goes_on=ended is not None and not is_last, holds=holds)
                 try:
-                    turn.results.append(self._record(job, ended))
+                    attempt.results.append(self._record(job, ended))
                 except BaseException:
-                    self._lanes.give_up(turn)  # the lane would wait for it
+                    self._lanes.play(Lane.leave, attempt)  # the lane would wait for it
                     raise
                 if is_last:
                     return None
-            self._lanes.give_up(turn)
+            self._lanes.play(Lane.leave, attempt)
         return None
+
+    def drop(self, pending: PendingClaim) -> None:
+        """Give up a claim whose attempt was dropped."""
+        with self._at_work():
+            self._claimer.drop(pending)
 
     def run_tick(self, job: Job, slot: str, trigger: Trigger) -> Result:
         """Run this tick now, whatever its grace, unless it or a later tick was claimed already.
@@ -169,21 +165,20 @@ class Runner:
         An abandoned run and missed ticks are run before it. If the database does not respond, the next call for the
         same tick shares the token: a write whose reply was lost may still become a win.
         """
-        wanted = WantedClaim(slot, trigger, is_patient=False)
-        with self._place_at_once(job) as place:
-            if place is None:
+        with self._place_at_once(job, slot, trigger) as attempt:
+            if attempt is None:
                 return _still_runs(job)
             for _ in range(MOST_MISSED + MOST_CLAIMS + 1):
                 if self.stopping:
                     raise Stopping
-                pending = self._unanswered_for(job, wanted) or self._claimer.prepare(job, wanted)
+                pending = self._lanes.take_unanswered(attempt) or self._claimer.prepare(attempt)
                 answer = self._claimer.claim(pending)
                 if isinstance(answer, Refusal):
                     if answer.reason == "unavailable":
-                        self._unanswered[job.name] = pending
+                        self._lanes.leave_unanswered(attempt, pending)
                     return Result(None, None, answer)
                 assert isinstance(answer, Claimed), "a claim without patience gets its final answer at once"
-                self._lanes.occupy(place)
+                self._lanes.play(Lane.occupy, attempt)
                 result = self._record(job, self._run_slot(job, answer))
                 if _slot_of(answer) == slot:
                     return _raised(result)
@@ -197,13 +192,13 @@ class Runner:
         With `resume`, the key of an entry in the history, the run is the next attempt at that tick.
         """
         run_id = secrets.token_hex(3)
-        with self._place_at_once(job) as place:
-            if place is None:
+        with self._place_at_once(job, None, trigger) as attempt:
+            if attempt is None:
                 return _still_runs(job)
             claimed = self._claimer.claim_manually(job) if resume is None else self._resumer.claim(job, resume)
             if isinstance(claimed, Refusal):
                 return Result(None, None, claimed)
-            self._lanes.occupy(place)
+            self._lanes.play(Lane.occupy, attempt)
             self._bookkeeper.record_passed_over(job, claimed.held, None)
             run = run_of(job, claimed, trigger, run_id)
             return _raised(self._record(job, self._perform(job, run, claimed, run_id)))
@@ -213,11 +208,9 @@ class Runner:
         return dict(Counter(execution.run.name for execution in self.active()))
 
     def open(self) -> None:
-        """Take turns from now on, also after a stop."""
-        # The turns from before a stop are dropped: nothing would call them again.
-        self._lanes.clear()
+        """Run jobs from now on, also after a stop."""
         self.open_work.latest = math.inf
-        self.stopping = Flag()
+        self._lanes.open()
 
     def hurry(self) -> None:
         """End the stop that is under way soon: cancel async runs now, and wait no longer for the others than for these.
@@ -249,19 +242,20 @@ class Runner:
             message = f'"{run.name}" still runs as the instance stops; its lock stays held until it expires'
             self._database.events.emit("run.left_behind", run.name, logging.WARNING, message, key=run.idempotency_key)
 
-    def _cancel_previous(self, turn: Turn) -> float | None:
-        """Cancel the run on this instance that the turn stands in line for, if it is of an earlier tick.
+    def cancel_previous(self, attempt: Attempt) -> float | None:
+        """Cancel the runs on this instance that are of earlier ticks than the attempt's, which stands in line for them.
 
         Return the seconds until another look; None if nothing is left to cancel.
         """
-        job, due = turn.job, turn.wanted.due
-        if not job.options.cancels_previous or due is None or not self._lanes.is_in_line(turn):
+        job, due = attempt.job, attempt.due
+        if due is None or not self.wants(job):
             return None
-        runs = [execution for execution in self.active() if execution.run.name == job.name]
-        earlier = [run for run in runs if run.is_of_its_tick and run.slot is not None and run.slot < due]
-        leases = [run.lease for run in earlier if isinstance(run.lease, Lease)]
-        # A run that has claimed and not begun is not under way yet, so look again.
-        return self._canceller.cancel_here(job, due, leases) if runs else _LOOK_AGAIN
+        with self._at_work():
+            runs = [execution for execution in self.active() if execution.run.name == job.name]
+            earlier = [run for run in runs if run.is_of_its_tick and run.slot is not None and run.slot < due]
+            leases = [run.lease for run in earlier if isinstance(run.lease, Lease)]
+            # A run that has claimed and not begun is not under way yet, so look again.
+            return self._claimer.cancel_here(job, due, leases) if runs else _LOOK_AGAIN
 
     def active(self) -> list[Execution]:
         """Return the runs under way."""
@@ -285,64 +279,44 @@ class Runner:
             raise
 
     @contextmanager
-    def _place_at_once(self, job: Job) -> Iterator[Place | None]:
-        """Yield a place for a run by hand, None if the job's places are all taken.
+    def _place_at_once(self, job: Job, slot: str | None, trigger: Trigger) -> Iterator[Attempt | None]:
+        """Yield an attempt by hand that has a place, None if the job's places are all taken.
 
         Raise Stopping once the instance stops.
         """
         with self._at_work():
             if self.stopping:
                 raise Stopping
-            place = Place(self._lanes.lane(job))
+            # Made before its place is reserved, so that the place can be left at any moment.
+            attempt = self._lanes.attempt(job, slot, trigger, is_patient=False)
             try:
                 try:
-                    yield place if self._lanes.reserve(place) else None
+                    yield attempt if self._lanes.reserve(attempt) else None
                 finally:
-                    self._lanes.vacate(place)
+                    self._lanes.vacate(attempt)
             except BaseException:
                 # Ctrl-C may have interrupted the first call at any line.
-                self._lanes.vacate(place, again=True)
+                self._lanes.vacate(attempt, again=True)
                 raise
 
     # --- the claim
 
-    def _unanswered_for(self, job: Job, wanted: WantedClaim) -> PendingClaim | None:
-        """Remove and return the pending claim of an earlier call for the same tick that got no answer, if any.
-
-        It is removed because no two calls may share it.
-        """
-        pending = self._unanswered.pop(job.name, None)
-        return pending if pending is not None and pending.job is job and pending.wanted == wanted else None
-
-    def _drop(self, turn: Turn) -> None:
-        """End a turn, because the instance stops or the job does not run here any more."""
-        was_open, slot = self._lanes.is_open(turn), turn.wanted.tick_to_report
-        self._lanes.give_up(turn)
-        if not was_open or self.stopping:
-            return  # the tick of a turn that a newer turn has overtaken is reported already
-        if turn.pending is not None:
-            self._claimer.drop(turn.pending)
-        if slot is not None:
-            why = "the job does not run here any more (paused, or removed)"
-            report_skipped(self._database.events, turn.job.name, slot, why)
-
-    def _claim(self, turn: Turn) -> Claimed | Refusal | float | None:
+    def _claim(self, attempt: Attempt) -> tuple[Claimed | Refusal | float | None, PendingClaim]:
+        """Try once, with the lane's pending claim if there is one. Return the answer and the claim."""
         try:
-            if turn.pending is None:
-                turn.pending = self._claimer.prepare(turn.job, turn.wanted)
-            elif turn.pending.wanted != turn.wanted:
-                self._claimer.retarget(turn.pending, turn.wanted)
-            answer = self._claimer.claim(turn.pending)
+            pending = attempt.lane.pending
+            if pending is None:
+                pending = self._claimer.prepare(attempt)
+            elif pending.attempt is not attempt:
+                self._claimer.retarget(pending, attempt)
+            return self._claimer.claim(pending), pending
         except BaseException:
-            self._lanes.give_up(turn)
+            self._lanes.play(Lane.leave, attempt)
             raise
-        if isinstance(answer, Claimed):
-            turn.pending = None  # the next claim needs a token of its own
-        return answer
 
     # --- the run
 
-    def _run_slot(self, job: Job, claimed: Claimed) -> EndedRun:
+    def _run_slot(self, job: Job, claimed: Claimed) -> Ended:
         assert claimed.claim is not None
         self._bookkeeper.record_passed_over(job, claimed.held, claimed.claim)
         return self._perform(job, run_of(job, claimed, claimed.claim.trigger), claimed)
@@ -353,16 +327,17 @@ class Runner:
         held = self._database.timing.mono() - reading.mono if now is None else now.server - reading.server
         return (claimed.bid.hold_at_least - held) / 1000
 
-    def _record(self, job: Job, ended: EndedRun) -> Result:
+    def _record(self, job: Job, ended: Ended) -> Result:
         """Write the run to the history, and return its result.
 
-        The lock is already released and a turn's place is free, so the next run doesn't wait for this.
+        The lock is already released and the attempt's place is free, so the next run doesn't wait for this.
         """
-        if ended.entry is not None:
-            self._history.record(job.name, ended.entry)
-        return ended.result
+        result, entry = ended
+        if entry is not None:
+            self._history.record(job.name, entry, result.error)
+        return result
 
-    def _perform(self, job: Job, run: Run, claimed: Claimed, run_id: str = "") -> EndedRun:
+    def _perform(self, job: Job, run: Run, claimed: Claimed, run_id: str = "") -> Ended:
         """Run the job, release its lock, and return the result.
 
         `run_id` is part of the history's key for a run without a slot.
@@ -371,7 +346,7 @@ class Runner:
         lease = self._lease(claimed)
         started = claimed.held.trust.reading
         key = claimed.key or manual_key(started.server, run_id)
-        steps = None if isinstance(lease, Unlocked) else self._steps(job, run, claimed, lease, key)
+        steps = None if isinstance(lease, Unlocked) else self._steps(job, run.fence, claimed, lease, key)
         own = claimed.is_of_its_tick
         execution = Execution(self._database, job, run, slot, lease, self.loop, steps, is_of_its_tick=own)
         process = self._database.process
@@ -389,9 +364,7 @@ class Runner:
             self._end(execution)  # Ctrl-C may have interrupted the first call at any line
             raise
         if self._database.process is not process:
-            return EndedRun(
-                Result(run, "lost")
-            )  # the body has forked and this is the child: the parent records the run
+            return Result(run, "lost"), None  # the body has forked and this is the child: the parent records the run
         outcome, error = call_result.outcome, call_result.error
         took = round(self._database.timing.mono() - started.mono)
         said = f'"{run.name}" {outcome} after {took / 1000:g} s' + (f": {described(error)}" if error else "")
@@ -413,23 +386,25 @@ class Runner:
             error=_said(outcome, error, execution.lease.why_cancelled),
             note=run.noted,
         )
-        return EndedRun(Result(run, outcome, error=error), entry)
+        return Result(run, outcome, error=error), entry
 
     def _lease(self, claimed: Claimed) -> Lease | Unlocked:
         """Return the run's lease, which is not renewed yet."""
         bid = claimed.bid
         return Unlocked(self._database, bid.name) if bid.request.momentary else Lease(self._database, bid, claimed.held)
 
-    def _steps(self, job: Job, run: Run, claimed: Claimed, lease: Lease, key: str) -> Steps | None:
-        """Return the steps of the run; None for a job that has none."""
-        if not job.options.has_steps or run.fence is None:
-            return None
+    def _steps(
+        self, job: Job, fence: int | None, claimed: Claimed, lease: Lease, key: str
+    ) -> Callable[[Run], Steps] | None:
+        """Return what makes the steps of a run with this fence, if it asks for one; None for a job that has none."""
         started = claimed.held.trust.reading
-        return Steps(
+        if not job.options.has_steps or fence is None:
+            return None
+        return lambda run: Steps(
             run,
             lease,
             self._database.paths.steps_of(job.name, key),
-            Claimant(job.name, key, run.fence, run.attempt, self._database.identity.instance),
+            Claimant(job.name, key, fence, run.attempt, self._database.identity.instance),
             lambda: started.server + round(self._database.timing.mono() - started.mono),
             is_first=claimed.is_first,
             is_async=job.is_async,

@@ -1,26 +1,24 @@
-"""The engine: connects the parts that make the jobs of a registry run.
+"""The engine: connects the parts that make the jobs of a registry run, starts them and stops them.
 
-    ticker ─ (job, slot) ─► waves ─► lanes ─ turn, on a worker ─► runner   the ticker calls a waiting turn again
-    heartbeat ─ ticket ─► waves
-    heartbeat ─► recovery ─ abandoned and missed ticks ─► turn
+    ticker ─ (job, slot) ─► lanes ─ attempt, on a worker ─► runner    the ticker calls a waiting attempt again
+    heartbeat ─ tickets ─► lanes
+    heartbeat ─► recovery ─ abandoned and missed ticks ─► lanes
     heartbeat ─► lateness                                             reports jobs that are late
     leaders                                                           beside all that, on threads of their own
-    runner ─ a job that was run ─► publisher                          the catalogue
+    lanes ─ an attempt that a worker was at ─► publisher              the catalogue
 
-The parts don't know the engine. They call it by what they need of it: it is the `Receiver` of the ticker, the `Asker`
-of the waves, the `Agenda` of the lanes and the claimer, and the `JobControl` of the registry.
+The parts don't know the engine, and no tick passes through it. The engine is the `JobControl` of the registry.
 
 Before `start` nothing runs but jobs that are started by hand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 
-from firecron.base.instants import to_datetime, to_milliseconds, to_text
+from firecron.base.instants import to_datetime, to_text
 from firecron.base.threads import Crew, Workers
 from firecron.errors import ConfigurationError, Stopping
 from firecron.jobs.job import Around, Job, explore
@@ -34,15 +32,11 @@ from firecron.runs.claimer import Claimer
 from firecron.runs.history import Bookkeeper, History
 from firecron.runs.lanes import Lanes
 from firecron.runs.runner import Runner
-from firecron.runs.turn import Turn, WantedClaim
-from firecron.scheduler.heartbeat import Heartbeat
+from firecron.scheduler.heartbeat import Heartbeat, InstanceGroup
+from firecron.scheduler.lateness import Lateness
 from firecron.scheduler.publishing import CataloguePublisher
-from firecron.scheduler.recovery import Lateness, Recovery
+from firecron.scheduler.recovery import Recovery
 from firecron.scheduler.ticker import Ticker
-from firecron.scheduler.waves import Waves
-
-# Two plans this close, in milliseconds, are one.
-_SAME = 1.0
 
 
 class Engine:
@@ -58,18 +52,23 @@ class Engine:
         self.crew = crew or Workers(database.settings.workers)
         history_worker = crew or Workers(1, lingers=False)
         self.bookkeeper = Bookkeeper(database, history, history_worker)
-        self.claimer = Claimer(database, self)
-        self.lanes = Lanes(database, self)
-        self.publisher = CataloguePublisher(database, self.registry, crew or Workers(1, lingers=False), self.after)
+        self.lanes = Lanes(database, self.crew)
+        self.claimer = Claimer(database, self.lanes)
+        self.ticker = self._new_ticker()
+        self.publisher = CataloguePublisher(database, self.registry, crew or Workers(1, lingers=False), self.lanes)
         self.runner = Runner(database, history, self.registry, self.claimer, self.lanes, self.bookkeeper)
+        self.lanes.worker, self.lanes.attempted = self.runner, self.publisher.attempted
         parts = LeaderParts(database, history, history_worker, self.runner.open_work, lambda: self.runner.loop)
         self.leaders = Leaders(parts, self.registry.contexts)
-        self.recovery = Recovery(database, self.registry, self.runner, self)
-        self.ticker = Ticker(database, self)
-        self.waves = Waves(database, self.registry, self.leaders, self.crew, self)
-        self.leaders.tickets = self.waves
-        self.lateness = Lateness(database, self.registry, self.waves, history_worker)
-        self.heartbeat = Heartbeat(database, self.registry, self.runner, self.recovery, self.waves, self.lateness)
+        self.recovery = Recovery(database, self.registry, self.runner, self.lanes)
+        self.group = InstanceGroup(database, self.registry, self.leaders, self.crew, self.lanes)
+        self.leaders.tickets = self.group
+        self.lateness = Lateness(database, self.registry, self.group, self.lanes, crew or Workers(1, lingers=False))
+        self.heartbeat = Heartbeat(database, self.registry, self.runner, self.recovery, self.group, self.lateness)
+
+    def _new_ticker(self) -> Ticker:
+        ticker = self.lanes.agenda = Ticker(self._database, self.lanes)
+        return ticker
 
     def start(self) -> None:
         """Start the threads that tick, beat and recover."""
@@ -89,7 +88,7 @@ class Engine:
         self.heartbeat.leave()
         self.publisher.forget()
         self.ticker.stop()
-        self.waves.forget()
+        self.lanes.forget_tickets()
         self.recovery.forget()
         self.lateness.forget()
         self.leaders.stop()
@@ -98,8 +97,7 @@ class Engine:
         self.heartbeat.wait(ends)
         self.ticker.wait(max(0.0, ends - self._database.timing.mono()) / 1000)
         self.crew.dismiss()
-        # The turns that waited are over. Any other waiter on these locks asks, and follows again if refused.
-        self.claimer.forget()
+        # The attempts that waited are over. Any other waiter on these locks asks, and follows again if refused.
         self._database.streams.close()
         # The keeper goes on renewing the locks that the program holds by hand.
         self._database.keeper.rest()
@@ -130,73 +128,10 @@ class Engine:
         self.is_ticking = False
         self.recovery.forget()
         self.lateness.forget()
-        self.claimer.forget()
-        self.ticker = Ticker(self._database, self)
+        self.ticker = self._new_ticker()
         for job in self.registry.jobs():
             if self.registry.ticks_here(job):
                 self.ticker.add(job)
-
-    # --- the agenda, for the engine's parts
-
-    def submit(self, turn: Turn) -> None:
-        """Give the turn to a worker, which goes on with it. Once this instance stops it is dropped, as by the worker.
-
-        A run that was left behind may still call the next one. A worker of its own would stay, and wait for work.
-        """
-        if self.runner.stopping:
-            return
-        self.crew.submit(lambda: self._go_on(turn))
-
-    def at(self, instant: int, call: Callable[[], None]) -> None:
-        """Make this call when RTDB's clock shows the instant. The call must not block."""
-        self.ticker.at(instant, call)
-
-    def look_again(self, job: Job, instant: int) -> None:
-        """Look for a died run of the job when RTDB's clock shows the instant."""
-        self.recovery.look_again(job, instant)
-
-    def wake(self, job: Job) -> None:
-        """Plan the next try of the job's waiting turn anew: its lock has changed, or isn't heard of any more."""
-        turn = self.lanes.waiting(job)
-        if turn is None or turn.pending is None:
-            return
-        planned = turn.tries_at - self._database.timing.mono()
-        delay = self.claimer.due_in(turn.pending, planned / 1000)
-        if delay is not None and abs(delay * 1000 - planned) > _SAME:
-            self._plan(turn, delay)
-
-    # --- the asker of the waves
-
-    def ask(self, job: Job, slot: str, *, is_later: bool) -> None:
-        """Run this tick, if no other instance does."""
-        self.lanes.line_up(self.runner.turn(job, WantedClaim(slot, "schedule", is_later=is_later)))
-
-    def after(self, seconds: float, call: Callable[[], None]) -> None:
-        """Make this call in this many seconds. The call must not block."""
-        self.ticker.after(seconds, call)
-
-    # --- the ticker's receiver
-
-    def due(self, job: Job, slot: str) -> None:
-        """Run this tick, which is due, unless other instances are to ask for it."""
-        self.waves.due(job, slot)
-
-    def look_back(self, job: Job, slot: str) -> None:
-        """Run this tick from before this instance had the job.
-
-        Without `once_per_tick` the record doesn't show whether the tick has run, so it is left out.
-        """
-        if job.options.once_per_tick:
-            is_later = job.options.asks_in_waves
-            self.submit(self.runner.turn(job, WantedClaim(slot, "schedule", looks_back=True, is_later=is_later)))
-
-    def _look_back_again(self, job: Job, wanted: WantedClaim, since: int | None) -> None:
-        """Run this tick although the job has never run, if other instances had the job by then.
-
-        They may be gone; and if any is left, it may wait for the others, whom the beats of this instance hide.
-        """
-        if since is not None and wanted.due is not None and since < to_milliseconds(wanted.due):
-            self.submit(self.runner.turn(job, replace(wanted, had_others=True)))
 
     # --- the registry's control of its jobs
 
@@ -265,29 +200,6 @@ class Engine:
     def now(self) -> datetime | None:
         moment = self._database.clock.peek()
         return None if moment is None else to_datetime(moment.server)
-
-    def _go_on(self, turn: Turn) -> None:
-        turn = self.lanes.heir(turn)
-        delay = self.runner.go_on(turn)
-        if any(result.run is not None for result in turn.results):
-            self.publisher.won(turn.job)
-        elif turn.wanted.looks_back and not turn.wanted.had_others and _has_never_run(turn):
-            self.publisher.when_known(turn.job, lambda since: self._look_back_again(turn.job, turn.wanted, since))
-        if delay is not None:
-            self._plan(turn, delay)
-            self.wake(turn.job)  # what was heard since the delay was computed has woken nobody
-
-    def _plan(self, turn: Turn, delay: float) -> None:
-        """Have the turn try again after so many seconds, whatever was planned for it before."""
-        turn.plans, turn.tries_at = turn.plans + 1, self._database.timing.mono() + delay * 1000
-        plan = turn.plans
-        self.ticker.after(delay, lambda: self.submit(turn) if turn.plans == plan else None)
-
-
-def _has_never_run(turn: Turn) -> bool:
-    """Return whether a turn was refused because no tick of its job was ever claimed."""
-    refusals = [result.refusal for result in turn.results if result.refusal is not None]
-    return any(refusal.reason == "slot_done" and refusal.slot is None for refusal in refusals)
 
 
 @contextmanager

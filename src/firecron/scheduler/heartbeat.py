@@ -25,23 +25,99 @@ import logging
 import math
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from firecron.base.clocks import Deadline
 from firecron.base.flag import in_each_process
 from firecron.base.instants import number
-from firecron.base.tickets import has_fallen, odds_of_pruning, odds_of_round
+from firecron.base.threads import Crew
+from firecron.base.tickets import Tickets, group_of, has_fallen, odds_of_pruning, odds_of_round, place_of_tick
 from firecron.cron.schedule import Schedule
 from firecron.errors import Denied, StoreError, Unavailable
-from firecron.jobs.catalogue import group_fields
+from firecron.jobs.catalogue import group_fields, read_groups
+from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
+from firecron.leaders.leaders import Leaders
 from firecron.lock.database import Database
+from firecron.lock.fields import LEADER
 from firecron.lock.refusal import PRUNED_BEATS, inspect_instances
+from firecron.runs.lanes import Lanes
 from firecron.runs.runner import Runner
-from firecron.scheduler.recovery import Lateness, Recovery
-from firecron.scheduler.waves import OwnGroup, Waves
+from firecron.scheduler.lateness import Lateness
+from firecron.scheduler.recovery import Recovery
 from firecron.store import ONE_MORE, SERVER_TIME
+
+# --- the group of this instance
+
+
+@dataclass(frozen=True, slots=True)
+class OwnGroup:
+    """The group of an instance, and the jobs that it runs, by name.
+
+    `takes_ticket` is False for an instance without a free worker: it would only delay a tick.
+    """
+
+    group: str
+    jobs: dict[str, Job]
+    takes_ticket: bool = True
+
+
+NO_GROUP = OwnGroup("", {})
+
+
+class InstanceGroup:
+    """The group of this instance, and what its tickets say. The `lanes` go by the same tickets, under their lock."""
+
+    def __init__(self, database: Database, registry: Registry, leaders: Leaders, crew: Crew, lanes: Lanes) -> None:
+        self._database = database
+        self.contenders = database.settings.contenders
+        self._heartbeat = database.settings.heartbeat * 1000
+        self._registry = registry
+        self._leaders = leaders
+        self._crew = crew
+        self._lanes = lanes
+        self._name = ""
+        # What the group was last made of, and its name.
+        self._named: tuple[object, str] = (None, "")
+
+    def size(self) -> float | None:
+        """Return the size of the group that this instance is in; None if it is not known."""
+        return self._lanes.tickets.size(self._database.timing.mono())
+
+    def rank(self, what: str) -> float | None:
+        """Return how many instances come before this one for this work; None if the size of the group is not known."""
+        size = self.size()
+        return None if size is None else size * self._lanes.tickets.distance(place_of_tick(what, ""))
+
+    def distance(self, name: str, what: str) -> float:
+        """Return how far the last ticket is after the place of this, for the leader of this name."""
+        return self._lanes.tickets.distance(place_of_tick(name, f"{LEADER} {what}"))
+
+    def own(self) -> OwnGroup:
+        """Return the group that the next beat belongs to."""
+        jobs = {job.name: job for job in self._registry.jobs() if self._registry.is_wanted(job)}
+        of_what = jobs, self._leaders.members(), self._database.identity.service
+        if of_what != self._named[0]:  # of ten thousand jobs the name takes longer than the beat
+            self._named = of_what, self._name_of(*of_what)
+        return OwnGroup(self._named[1], jobs, not self._crew.is_full)
+
+    def _name_of(self, jobs: Mapping[str, Job], leaders: Sequence[tuple[str, ...]], service: str) -> str:
+        members = [(name, job.options.schedule.line, job.options.schedule.timezone) for name, job in jobs.items()]
+        return group_of([*members, *leaders], self._heartbeat, self.contenders, service)
+
+    def observe_beat(self, own: OwnGroup | None, number: int | None, at: float) -> None:
+        """Take the number that a beat has brought at this monotonic time, if any.
+
+        Where all are to ask, the number counts for nothing.
+        """
+        own = own or NO_GROUP
+        before = self._lanes.tickets if own.group == self._name else Tickets(self._heartbeat)
+        self._name = own.group
+        self._lanes.observe_tickets(before.take(number if self.contenders else None, at), own.jobs)
+
+
+# --- what is said of the group
 
 # How many instances say when their group was first seen.
 _FOUNDERS = 3
@@ -80,6 +156,8 @@ class Membership:
         return Membership(group, number, not has_restarted, seen_at if is_founder else None)
 
 
+# --- the beats
+
 _REMOVE_TIMEOUT = 1.0
 # How late a beat may be, in heartbeats. Of instances that are frozen together a small part is not later than that.
 _LATE = 0.05
@@ -99,7 +177,7 @@ class Heartbeat:
         registry: Registry,
         runner: Runner,
         recovery: Recovery,
-        waves: Waves,
+        group: InstanceGroup,
         lateness: Lateness,
     ) -> None:
         self._database = database
@@ -108,7 +186,7 @@ class Heartbeat:
         self._registry = registry
         self._runner = runner
         self._recovery = recovery
-        self._waves = waves
+        self._group = group
         self._lateness = lateness
         self._beat_due = -math.inf
         # The largest size of the group since it was found to have lost a third.
@@ -165,7 +243,7 @@ class Heartbeat:
             "jobs": len(self._registry.jobs()),
             "running": sum(self._runner.running().values()),
         }
-        own_group = self._waves.own_group() if self._database.timing.mono() >= self._refused_until else None
+        own_group = self._group.own() if self._database.timing.mono() >= self._refused_until else None
         try:
             try:
                 self._write(fields, own_group)
@@ -175,7 +253,7 @@ class Heartbeat:
                 self._write(fields, None)
                 self._do_without_ticket(error)
         except StoreError as error:
-            self._waves.observe_beat(None, None, self._database.timing.mono())
+            self._group.observe_beat(None, None, self._database.timing.mono())
             self._complain(error)
             return not isinstance(error, Unavailable)
         return True
@@ -200,7 +278,7 @@ class Heartbeat:
         if own_group is not None:
             self._membership = self._membership.after(own_group.group, ticket, number(seen_at))
         # The ticket was given at some time in between.
-        self._waves.observe_beat(own_group, ticket, (sent + received) / 2)
+        self._group.observe_beat(own_group, ticket, (sent + received) / 2)
 
     def _of_group(self, own_group: OwnGroup) -> dict[str, object]:
         """Return what a beat writes into the node of its group."""
@@ -289,7 +367,7 @@ class Heartbeat:
 
     def _choose(self) -> tuple[bool | None, bool | None]:
         """Return whether to make a round and whether to remove dead instances; None where the clock decides that."""
-        settings, chance, size = self._database.settings, self.chance, self._waves.size()
+        settings, chance, size = self._database.settings, self.chance, self._group.size()
         heartbeat, interval = settings.heartbeat, settings.recovery_interval
         odds = odds_of_round(size, heartbeat, interval)
         if size is None or odds is None:
@@ -315,7 +393,8 @@ class Heartbeat:
     def _prune_groups(self, limit: float, deadline: Deadline) -> None:
         """Remove the counters that were last used before this time. Raise StoreError."""
         try:
-            unused = _unseen(self._database.store.read(self._database.paths.groups, deadline).node, limit)
+            seen = groups_seen(self._database, lambda: deadline)
+            unused = [group for group, at in seen.items() if (at or 0) < limit]
             if unused:
                 self._database.store.merge(self._database.paths.groups, dict.fromkeys(unused), deadline)
         except Denied:
@@ -333,6 +412,23 @@ class Heartbeat:
         level = logging.WARNING if is_news else logging.DEBUG
         message = f"The heartbeat of this instance failed: {what}{cause}"
         self._database.events.emit("heartbeat.failed", "heartbeat", level, message, why=f"{what}{cause}")
+
+
+# Up to this many groups are read one by one: a group of 10,000 jobs has 130 kB, and its last sign of life 13 bytes.
+_FEW_GROUPS = 50
+
+
+def groups_seen(database: Database, deadline: Callable[[], Deadline]) -> dict[str, int | None]:
+    """Return when each group was last seen; None where its node doesn't say. Raise StoreError.
+
+    `deadline` makes the deadline of a request.
+    """
+    store, groups = database.store, database.paths.groups
+    names = store.keys(groups, deadline())
+    if len(names) > _FEW_GROUPS:
+        nodes = store.read(groups, deadline()).node
+        return {group.name: group.seen_at for group in read_groups(nodes)}
+    return {name: number(store.read(f"{groups}/{name}/seenAt", deadline()).node) for name in names}
 
 
 def _unseen(nodes: object, limit: float) -> list[str]:

@@ -26,15 +26,8 @@ import threading
 import time
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
 
-from firecron.scheduler.startup import is_a_servers_process, is_a_test_run, listed, reason_not_to_start
-
-if TYPE_CHECKING:
-    from firecron.jobs.registry import Registry
-    from firecron.lock.database import Database
-    from firecron.scheduler.engine import Engine
-    from firecron.scheduler.startup import Verdict
+from firecron.scheduler.startup import Program, is_a_servers_process, is_a_test_run, listed, reason_not_to_start
 
 # Seconds.
 PATIENCE = 60.0
@@ -45,21 +38,10 @@ _REMEDY = (
 )
 
 
-class Startable(Protocol):
-    """The parts of a FireCron that the watch looks at."""
-
-    database: Database
-    registry: Registry
-    engine: Engine
-
-    @property
-    def verdict(self) -> Verdict: ...
-
-
 class StartWatch:
     """The watch for one FireCron. `maker` is the name of the module that made it."""
 
-    def __init__(self, crons: Startable, maker: str | None) -> None:
+    def __init__(self, crons: Program, maker: str | None) -> None:
         self._crons = crons
         self._maker = maker
         self._is_over = False
@@ -104,7 +86,7 @@ class StartWatch:
         return self._crons.verdict.may_tick and reason_not_to_start() is None
 
     def _warn(self, what: str) -> None:
-        names = [job.name for job in self._crons.registry.jobs()]
+        names = [job.name for job in self._crons.engine.registry.jobs()]
         names += [leader.name for leader in self._crons.engine.leaders.all()]
         if not names:
             return

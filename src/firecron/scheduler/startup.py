@@ -30,28 +30,19 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from firecron.base.events import Events, Slug, logger
 from firecron.base.identity import find_cloud_run
-from firecron.base.instants import in_utc
+from firecron.base.instants import in_utc, to_datetime
 from firecron.base.texts import redacted
 from firecron.cron.words import in_words
 from firecron.jobs import decorator as declarations
-from firecron.settings import EMULATOR_HOST
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from firecron.jobs.registry import Registry
-    from firecron.leaders.leaders import Leaders
     from firecron.lock.database import Database
     from firecron.scheduler.engine import Engine
     from firecron.settings import Settings
-
-
-VARIABLE = "RUNTIME_INSTANCE"
-VALUE = "production"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +59,21 @@ class Verdict:
     is_forced: bool = False
 
 
-def is_production(verdict: Verdict, settings: Settings) -> bool:
-    """Return whether runs of this process are production's, also where nothing ticks.
+class Program(Protocol):
+    """The parts of a FireCron that a start, its watch and the doctor look at."""
 
-    A service that scales to zero has `enabled=False`, and runs its jobs nevertheless: there the variable decides.
-    """
-    return verdict.may_tick or evaluate_guard(None, settings.runtime_variable, settings.runtime_value).may_tick
+    database: Database
+    engine: Engine
+
+    @property
+    def verdict(self) -> Verdict: ...
 
 
-def evaluate_guard(
-    enabled: bool | None,
-    variable: str = VARIABLE,
-    value: str = VALUE,
-    environment: Mapping[str, str] = os.environ,
-) -> Verdict:
+def evaluate_guard(enabled: bool | None, settings: Settings, environment: Mapping[str, str] = os.environ) -> Verdict:
     """Return the guard's verdict. `enabled` overrides it."""
     if enabled is not None:
         return Verdict(enabled, f"FireCron was created with enabled={enabled}", is_forced=True)
+    variable, value = settings.runtime_variable, settings.runtime_value
     found = environment.get(variable)
     if found == value:
         return Verdict(True, f"{variable} is {value!r}")
@@ -214,41 +203,25 @@ def _against_django(environment: Mapping[str, str], arguments: Sequence[str]) ->
 # --- what is logged
 
 
-def say_start(
-    database: Database,
-    engine: Engine,
-    verdict: Verdict,
-    against: str | None,
-    address: str | None,
-    jobless: Sequence[str],
-) -> None:
-    """Log the line about this process, and WARNINGs of what is odd about its jobs if it may run them.
+def say_start(crons: Program, against: str | None, address: str | None, jobless: Sequence[str]) -> None:
+    """Log whether jobs tick in this process, with its instance, pid, database and prefix; and WARNINGs of what is odd
+    about its jobs if it may run them.
 
-    `jobless` are the providers without a job.
+    `against` is the reason why jobs must not tick in this very process, None if there is none. `jobless` are the
+    providers without a job.
     """
-    if against is not None and verdict.is_forced:
-        against += " (enabled=True overrides the production guard, but not this check)"
-    _announce(database, engine.registry, engine.leaders, verdict, against, address)
+    _announce(crons, against, address)
     if against is None:
-        _warn_of_jobs(database.events, len(engine.registry.jobs()) + len(engine.leaders.all()), jobless)
-        engine.checks.warn(engine.registry.jobs())
-        for leader in engine.leaders.all():
+        events, jobs, leaders = crons.database.events, crons.engine.registry.jobs(), crons.engine.leaders.all()
+        _warn_of_jobs(events, len(jobs) + len(leaders), jobless)
+        crons.engine.checks.warn(jobs)
+        for leader in leaders:
             for doubt in leader.options.doubts:
-                database.events.emit("job.suspicious", leader.name, logging.WARNING, f'"{leader.name}": {doubt}')
+                events.emit("job.suspicious", leader.name, logging.WARNING, f'"{leader.name}": {doubt}')
 
 
-def _announce(
-    database: Database,
-    registry: Registry,
-    leaders: Leaders,
-    verdict: Verdict,
-    against: str | None,
-    address: str | None,
-) -> None:
-    """Log whether jobs tick in this process, with its instance, pid, database and prefix.
-
-    `against` is the reason why jobs must not tick in this very process, None if there is none.
-    """
+def _announce(crons: Program, against: str | None, address: str | None) -> None:
+    database, engine, verdict = crons.database, crons.engine, crons.verdict
     level = logging.INFO
     slug: Slug
     if not verdict.may_tick:
@@ -257,17 +230,16 @@ def _announce(
         level = logging.WARNING if verdict.is_suspicious else level
     elif against is not None:
         slug = "crons.not_started"
-        said = f"don't tick in this process: {against}"
+        but = " (enabled=True overrides the production guard, but not this check)" if verdict.is_forced else ""
+        said = f"don't tick in this process: {against}{but}"
     else:
         slug = "crons.started"
         said = f"tick in this process: {verdict.why}"
-    jobs = registry.jobs()
-    here = sum(map(registry.ticks_here, jobs))
-    found = leaders.all()
+    jobs, leaders = engine.registry.jobs(), engine.leaders.all()
     who, prefix, pid = database.identity, database.settings.prefix, os.getpid()
     facts = [
-        _counted(here, len(jobs), "job"),
-        *([_counted(sum(map(leaders.stands_here, found)), len(found), "leader")] if found else []),
+        _counted(sum(map(engine.registry.ticks_here, jobs)), len(jobs), "job"),
+        *([_counted(sum(map(engine.leaders.stands_here, leaders)), len(leaders), "leader")] if leaders else []),
         f"instance {who.instance_id}/{who.instance}",
         f"pid {pid}",
         f"database {address}" if address else "no database looked for",
@@ -292,16 +264,18 @@ def _announce(
         logging.lastResort.handle(record)
 
 
-def say_jobs(events: Events, registry: Registry, leaders: Leaders, now: datetime) -> None:
+def say_jobs(crons: Program) -> None:
     """Log one line for each job and each leader that is not disabled.
 
     A job's line says what its schedule means and when it ticks next, so that a line that is read otherwise than it was
-    meant is seen before its first tick. `now` is this machine's time: RTDB's is not known yet.
+    meant is seen before its first tick.
     """
+    events, registry, leaders = crons.database.events, crons.engine.registry, crons.engine.leaders
+    now = to_datetime(round(crons.database.timing.wall()))  # RTDB's time is not known yet
     for job in registry.jobs():
         if not job.options.disabled and events.are_heard(logging.INFO):
             schedule = job.options.schedule
-            words = "" if schedule.every is not None else f" {in_words(schedule)}"
+            words = f" {in_words(schedule)}" if schedule.has_line else ""
             where = "" if registry.runs_here(job) else f" (not here: it needs the role {job.options.role!r})"
             line = (
                 f'Registered distributed cron "{job.name}" [{schedule.line}]{words}; '
@@ -356,6 +330,8 @@ def _warn_of_jobs(events: Events, jobs: int, jobless: Sequence[str]) -> None:
 
 def named_database(database_url: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
     """Return the database that the environment or the settings name, without connecting to it."""
+    from firecron.settings import EMULATOR_HOST  # late, because what checks settings is slow to load
+
     # A host that is refused later, where a connection is made, may have a user and a password.
     return environment.get(EMULATOR_HOST, "").rpartition("@")[2] or database_url
 

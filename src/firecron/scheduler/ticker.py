@@ -1,11 +1,12 @@
 """The ticker: one thread and one heap, whatever the number of jobs.
 
-The ticker waits on the monotonic clock for the next slot, hands (job, slot) over to the engine, and computes the job's
+The ticker waits on the monotonic clock for the next slot, hands (job, slot) over to the lanes, and computes the job's
 next slot from the last slot, never from now. So a clock that jumps causes no burst of ticks and no second run. After a
 freeze only the newest tick of each job is handed over; `catch_up` decides about older ticks. The ticker logs a freeze
 once, with the remedy for Cloud Run.
 
-It also makes the calls that others want later, on its thread: a turn's next try, a wave's look, a look for a dead run.
+It also makes the calls that others want later, on its thread: an attempt's next try, another look at an open tick, a
+look for a dead run.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class _PlannedTick:
 
 
 class Receiver(Protocol):
-    """Receives the ticks of a ticker: the engine. No method may block."""
+    """Receives the ticks of a ticker: the lanes. No method may block."""
 
     def due(self, job: Job, slot: str) -> None:
         """Run this tick, which is due."""

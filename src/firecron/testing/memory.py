@@ -71,7 +71,9 @@ class MemoryStore:
         self.set(path, now)
         return now
 
-    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
+    def merge(
+        self, path: str, values: dict[str, object], deadline: Deadline, *, echo: bool = True
+    ) -> dict[str, object]:
         with self._lock:
             stored: dict[str, object] = {}
             for key, value in values.items():

@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -88,7 +89,7 @@ class Rehearsal:
         roles = settings.roles or tuple(sorted(role for role in wanted if role is not None))
         # A leap of hours must not make the time uncertain. Asking for it costs nothing here: ask at least every second.
         interval = min(settings.clock_interval, 1.0)
-        self._settings = settings.model_copy(update={"database_url": None, "roles": roles, "clock_interval": interval})
+        self._settings = replace(settings, database_url=None, roles=roles, clock_interval=interval)
         # Only the jobs that need recovery need its rounds.
         self._has_rounds = any(job.options.needs_recovery for job in jobs)
         self._crons = self._begin()
@@ -243,8 +244,16 @@ class Rehearsal:
         Args:
             name: The name of the job or the leader.
         """
-        self._check_name(name)
-        return [entry for entry in self._crons.history.read(name).values() if isinstance(entry, dict)]
+        return [entry for entry in self._nodes(name).values() if isinstance(entry, dict)]
+
+    def tracebacks(self, name: str) -> dict[str, str]:
+        """Return the tracebacks that the failed runs of a job or a leader have left, by the keys of their entries.
+
+        Args:
+            name: The name of the job or the leader.
+        """
+        self._nodes(name)
+        return self._crons.history.tracebacks(name)
 
     def outcomes(self, name: str) -> list[str]:
         """Return the outcomes of a job's runs and of its ticks that did not run, or of a leader's terms, oldest first.
@@ -252,12 +261,12 @@ class Rehearsal:
         Args:
             name: The name of the job or the leader.
         """
-        self._check_name(name)
-        return [read_entry(key, node).outcome for key, node in self._crons.history.read(name).items()]
+        return [read_entry(key, node).outcome for key, node in self._nodes(name).items()]
 
-    def _check_name(self, name: str) -> None:
+    def _nodes(self, name: str) -> Mapping[str, object]:
         if not self._crons.engine.leaders.has(name):
-            self._crons.registry.get(name)
+            self._crons.registry.get(name)  # or UnknownJob
+        return self._crons.history.read(name)
 
     def _work(self) -> float:
         """Do the work that is due. Return the seconds until more work can be due."""
@@ -380,8 +389,10 @@ class MortalStore:
     def timestamp(self, path: str, deadline: Deadline) -> int:
         return self._alive().timestamp(path, deadline)
 
-    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
-        return self._alive().merge(path, values, deadline)
+    def merge(
+        self, path: str, values: dict[str, object], deadline: Deadline, *, echo: bool = True
+    ) -> dict[str, object]:
+        return self._alive().merge(path, values, deadline, echo=echo)
 
     def keys(self, path: str, deadline: Deadline) -> list[str]:
         return self._alive().keys(path, deadline)

@@ -35,7 +35,8 @@ from firecron.base.events import Events
 from firecron.base.flag import in_each_process
 from firecron.base.identity import find_cloud_run
 from firecron.errors import ConfigurationError, Unavailable
-from firecron.rtdb.transport import NoReply, Transport
+from firecron.rtdb.failures import NoReply
+from firecron.rtdb.transport import Transport
 from firecron.triggers.verifier import Denial, Verifier
 
 OneOrMore: TypeAlias = str | Iterable[str]

@@ -28,8 +28,8 @@ from typing import get_args
 from urllib.parse import parse_qs
 
 from firecron.base.clocks import heeding
+from firecron.base.events import Seldom, how_often
 from firecron.base.instants import to_milliseconds, to_text
-from firecron.base.last_values import Seldom, how_often
 from firecron.base.texts import described, redacted
 from firecron.cron.schedule import is_tick
 from firecron.errors import Denied, FirecronError, Malformed, Stopping, StoreError, Unavailable, UnknownJob
@@ -37,10 +37,9 @@ from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions
 from firecron.jobs.registry import Registry
 from firecron.jobs.run import Outcome, Run
-from firecron.lock.database import Database
 from firecron.lock.record import IDLE, Current, LockRecord, Reason, parse
 from firecron.lock.refusal import Refusal
-from firecron.ops.board import HealthReport
+from firecron.ops.board import Board
 from firecron.ops.health import split_names
 from firecron.ops.operator import Operator
 from firecron.ops.status import Report
@@ -153,7 +152,7 @@ def of_health(report: Report, query: str) -> JsonReply:
             message = f"expect= has {len(names)} names of jobs: give 1 to {MOST_EXPECTED}, as expect=digest,import"
             return answer(400, "bad_request", message)
         report = report.expecting(names)
-    return JsonReply(200 if report.status == "ok" else 503, report.to_json(), {"Cache-Control": "no-store"})
+    return JsonReply(200 if report.is_well else 503, report.to_json(), {"Cache-Control": "no-store"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,64 +206,6 @@ def _status(outcome: Outcome, can_rerun: bool) -> int:
     return 503 if can_rerun and outcome in _CUT_SHORT else _OF_OUTCOME[outcome]
 
 
-# --- the overview
-
-
-class Overview:
-    """`GET /`: the jobs, their states on this instance, whether they are paused, their last runs and their next ticks.
-
-    It reads all locks with one request, and then the newest entry of each job with one request a job, while there is
-    time. The `last_run` of the other jobs is null. If the database can't be read, the status is an error's, and the
-    body has what is known without the database: `paused` and `last_run` are null then.
-    """
-
-    def __init__(self, registry: Registry, database: Database, history: History) -> None:
-        self._registry = registry
-        self._database = database
-        self._operator = Operator(database)
-        self._history = history
-
-    def answer(self) -> JsonReply:
-        """Return the response with the overview. It blocks for about as long as an acquire may."""
-        jobs = self._registry.jobs()
-        shown = {job.name: self._show(job) for job in jobs}
-        body: dict[str, object] = {"jobs": list(shown.values())}
-        try:
-            self._read(shown)
-        except StoreError as error:
-            failed = of_error(error)
-            return JsonReply(failed.status, {**body, "error": failed.body["message"]}, failed.headers)
-        return JsonReply(200, body)
-
-    def _show(self, job: Job) -> dict[str, object]:
-        schedule = job.options.schedule
-        (following,) = self._registry.next_slots(job.name)
-        return {
-            "job": job.name,
-            "schedule": schedule.line,
-            "timezone": schedule.timezone,
-            "state": self._registry.state(job.name),
-            "next": to_text(following),
-            "paused": None,
-            "last_run": None,
-        }
-
-    def _read(self, shown: dict[str, dict[str, object]]) -> None:
-        """Fill in the fields from the database. Raise StoreError; what was read before the error is filled in."""
-        deadline = self._database.deadline(self._database.settings.acquire_timeout)
-        paused = {view.name for view in self._operator.read_all().views if view.is_paused}
-        for name, fields in shown.items():
-            fields["paused"] = name in paused
-        for name, fields in shown.items():
-            # With many jobs and a distant database the time may end here: the other jobs keep their null.
-            if deadline.remaining() > 0:
-                fields["last_run"] = self._last_run(name)
-
-    def _last_run(self, name: str) -> dict[str, object] | None:
-        latest = self._history.latest(name, self._database.deadline())
-        return None if latest is None else inspect_run(*latest).to_json()
-
-
 # --- the tick of a request
 #
 # The header is the same in all retries of one tick. Cloud Scheduler may send fractions of a second, with up to nine
@@ -316,18 +257,16 @@ class Handler:
     def __init__(
         self,
         registry: Registry,
-        database: Database,
         history: History,
-        health: HealthReport,
+        board: Board,
         access: TriggerAccess,
         asked: Callable[[], object],
     ) -> None:
         self._registry = registry
-        self._database = database
+        self._database = database = board.database
         self._events = database.events
         self._history = history
-        self._overview = Overview(registry, database, history)
-        self._health = health
+        self._board = board
         self._access = access
         self._seldom = Seldom(database.deadline)
         self._asked = asked
@@ -345,11 +284,11 @@ class Handler:
 
     def _route(self, request: SiteRequest) -> JsonReply | Callable[[], JsonReply]:
         if _asks_for_health(request):
-            return of_health(self._health.get(), request.query)
+            return of_health(self._board.report(), request.query)
         name = request.path.removeprefix("/")
         if not name:
             if request.method in ("GET", "HEAD"):
-                return self._serve(self._overview.answer)
+                return self._serve(self._list)
             return _not_allowed("GET, HEAD", "this is the list of the jobs: GET it, or POST to /<name> to run a job")
         try:
             job = self._registry.get(name)
@@ -423,7 +362,7 @@ class Handler:
         """Log a WARNING if the job's schedule doesn't have the tick. The tick is claimed all the same."""
         schedule = job.options.schedule
         if not is_tick(schedule, due):
-            same = "the same line and time zone" if schedule.every is None else "a line that has the same ticks"
+            same = "the same line and time zone" if schedule.has_line else "a line that has the same ticks"
             message = (
                 f'"{job.name}" was triggered for {due}, which its schedule {schedule} doesn\'t have: give '
                 f"Cloud Scheduler {same}, else ticks run twice or not at all"
@@ -432,6 +371,48 @@ class Handler:
 
     def _server_now(self) -> int:
         return self._database.clock.now(self._database.deadline(self._database.settings.acquire_timeout)).server
+
+    def _list(self) -> JsonReply:
+        """Return the overview: the jobs, their states on this instance, whether they are paused, their last runs and
+        their next ticks. It blocks for about as long as an acquire may.
+
+        It reads all locks with one request, and then the newest entry of each job with one request a job, while there
+        is time. The `last_run` of the other jobs is null. If the database can't be read, the status is an error's, and
+        the body has what is known without the database: `paused` and `last_run` are null then.
+        """
+        shown = {job.name: self._show(job) for job in self._registry.jobs()}
+        body: dict[str, object] = {"jobs": list(shown.values())}
+        try:
+            self._fill_in(shown)
+        except StoreError as error:
+            failed = of_error(error)
+            return JsonReply(failed.status, {**body, "error": failed.body["message"]}, failed.headers)
+        return JsonReply(200, body)
+
+    def _show(self, job: Job) -> dict[str, object]:
+        schedule = job.options.schedule
+        (following,) = self._registry.next_slots(job.name)
+        return {
+            "job": job.name,
+            "schedule": schedule.line,
+            "timezone": schedule.timezone,
+            "state": self._registry.state(job.name),
+            "next": to_text(following),
+            "paused": None,
+            "last_run": None,
+        }
+
+    def _fill_in(self, shown: dict[str, dict[str, object]]) -> None:
+        """Fill in the fields from the database. Raise StoreError; what was read before the error is filled in."""
+        deadline = self._database.deadline(self._database.settings.acquire_timeout)
+        paused = {view.name for view in Operator(self._database).read_all().views if view.is_paused}
+        for name, fields in shown.items():
+            fields["paused"] = name in paused
+        for name, fields in shown.items():
+            # With many jobs and a distant database the time may end here: the other jobs keep their null.
+            if deadline.remaining() > 0:
+                latest = self._history.latest(name, self._database.deadline())
+                fields["last_run"] = None if latest is None else inspect_run(*latest).to_json()
 
     def _denied(self, denial: Denial) -> JsonReply:
         count = self._seldom.count(denial.cause)

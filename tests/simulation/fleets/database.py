@@ -171,7 +171,9 @@ class Wire:
     def timestamp(self, path: str, deadline: Deadline) -> int:
         return self._call("timestamp", path, deadline, lambda: self._database.store.timestamp(path, deadline))
 
-    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
+    def merge(
+        self, path: str, values: dict[str, object], deadline: Deadline, *, echo: bool = True
+    ) -> dict[str, object]:
         stored = self._call("merge", path, deadline, lambda: self._database.merge(path, values, self._machine))
         if any(SERVER_TIME in (value, value.get("seenAt")) for value in values.values() if isinstance(value, dict)):
             self.beats.append(self._scheduler.now)

@@ -89,10 +89,7 @@ def led(scenario: Scenario) -> tuple[Scenario, Reign]:
     settled = fair + int(_settles(ttl) * SECOND)
     acts = [Act(int(random.random() * fair), *_befalls(random, names)) for _ in range(random.choice((0, 3, 6, 12)))]
     # Once all is well: a step down, and a pause by an operator.
-    acts += [
-        Act(settled + 5 * SECOND, "step_down", "", 3.0),
-        Act(settled + 50 * SECOND, "pause", "", 2 * ttl),
-    ]
+    acts += [Act(settled + 5 * SECOND, "step_down", "", 3.0), Act(settled + 50 * SECOND, "pause", "", 2 * ttl)]
     wrong = {name: random.random() < 0.5 for name in names} if random.random() < 0.3 else {}
     if wrong:  # a clock's error shows where a leader is cut off, and another one takes over
         acts += [Act(int(random.random() * fair), "cut", "", 2 * ttl) for _ in range(4)]

@@ -51,10 +51,7 @@ def enriched(scenario: Scenario) -> Scenario:
 def with_steps(job: JobSpec, random: Random) -> JobSpec:
     """Return the job with steps: it has a lease and a tick, and takes some time."""
     work = replace(
-        job.work,
-        most=max(job.work.most, 3.0),
-        recorded=random.choice((1, 2, 4)),
-        at_most_once=random.random() < 0.4,
+        job.work, most=max(job.work.most, 3.0), recorded=random.choice((1, 2, 4)), at_most_once=random.random() < 0.4
     )
     return replace(
         job,

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import NoReturn
 
 import pytest
@@ -16,27 +15,42 @@ from firecron.base.threads import Submit, off_loop, on_new_thread
 from firecron.errors import Unavailable
 
 
+class Slow:
+    """A call that waits to be let go, and may raise then, and a task that is cancelled once the call has begun."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self._error = error
+        self.go_on, self.over = threading.Event(), threading.Event()
+        self._begin: Callable[[], object] = lambda: None
+
+    def __call__(self) -> int:
+        self._begin()
+        assert self.go_on.wait(PATIENCE)
+        self.over.set()
+        if self._error is not None:
+            raise self._error
+        return 7
+
+    def cancelled(self, *submit: Submit, unwanted: Callable[[object], object] | None = None) -> None:
+        async def main() -> None:
+            begun, here = asyncio.Event(), asyncio.get_running_loop()
+            self._begin = lambda: here.call_soon_threadsafe(begun.set)
+            task = asyncio.create_task(off_loop(self, *submit, unwanted=unwanted))
+            await begun.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+        asyncio.run(main())
+
+
 def test_who_is_cancelled_does_not_wait_for_the_call() -> None:
     """A coroutine that is cancelled ends at once, and the call goes on to its own end."""
-    go_on, over = threading.Event(), threading.Event()
-
-    def call(begin: Callable[[], object]) -> None:
-        begin()
-        go_on.wait(PATIENCE)
-        over.set()
-
-    async def main() -> None:
-        begun, here = asyncio.Event(), asyncio.get_running_loop()
-        task = asyncio.create_task(off_loop(lambda: call(lambda: here.call_soon_threadsafe(begun.set))))
-        await begun.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert not over.is_set()
-        go_on.set()
-
-    asyncio.run(main())
-    assert over.wait(PATIENCE)
+    slow = Slow()
+    slow.cancelled()
+    assert not slow.over.is_set()
+    slow.go_on.set()
+    assert slow.over.wait(PATIENCE)
 
 
 class Threads:
@@ -96,30 +110,15 @@ def test_a_call_that_has_not_begun_is_dropped(caplog: pytest.LogCaptureFixture) 
 @pytest.mark.parametrize("is_wanted", [True, False])
 def test_a_result_that_nobody_waits_for_is_handed_on(is_wanted: bool) -> None:
     """What a call still returns after its task was cancelled goes to `unwanted`, on a thread and not on the loop."""
-    threads, handed = Threads(), list[object]()
-    calls, go_on = iter([on_new_thread]), threading.Event()
+    slow, threads, handed = Slow(), Threads(), list[object]()
+    calls, before = iter([on_new_thread]), set(threading.enumerate())
 
     def submit(call: Callable[[], object]) -> None:
         next(calls, threads.submit)(call)
 
-    def call(begin: Callable[[], object]) -> int:
-        begin()
-        assert go_on.wait(PATIENCE)
-        return 7
-
-    async def main() -> None:
-        begun, here = asyncio.Event(), asyncio.get_running_loop()
-        slow = partial(call, lambda: here.call_soon_threadsafe(begun.set))
-        task = asyncio.create_task(off_loop(slow, submit, unwanted=None if is_wanted else handed.append))
-        await begun.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    before = set(threading.enumerate())
-    asyncio.run(main())
+    slow.cancelled(submit, unwanted=None if is_wanted else handed.append)
     [thread] = set(threading.enumerate()) - before
-    go_on.set()
+    slow.go_on.set()
     thread.join(PATIENCE)
     assert (len(threads.submitted), handed) == (0 if is_wanted else 1, [])
     threads.work()
@@ -128,42 +127,19 @@ def test_a_result_that_nobody_waits_for_is_handed_on(is_wanted: bool) -> None:
 
 def test_a_failure_that_nobody_waits_for_is_not_handed_on(caplog: pytest.LogCaptureFixture) -> None:
     """A call that raises has no result, whoever waits for it."""
-    handed: list[object] = []
-
-    async def main() -> None:
-        task: asyncio.Task[object] = asyncio.create_task(
-            off_loop(unavailable, lambda call: call(), unwanted=handed.append)
-        )
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())
+    slow, handed, before = Slow(Unavailable("down")), list[object](), set(threading.enumerate())
+    slow.cancelled(unwanted=handed.append)
+    [thread] = set(threading.enumerate()) - before
+    slow.go_on.set()
+    thread.join(PATIENCE)
     assert handed == []
     assert caplog.records == []
 
 
 def test_what_nobody_wants_is_handed_on_after_its_threads_were_closed() -> None:
     """The call ends after its pool was shut down: its result, which may be a lease, is not dropped."""
-    go_on, handed = threading.Event(), threading.Event()
-    pool = ThreadPoolExecutor(1)
-
-    def call(begin: Callable[[], object]) -> int:
-        begin()
-        assert go_on.wait(PATIENCE)
-        return 7
-
-    async def main() -> None:
-        begun, here = asyncio.Event(), asyncio.get_running_loop()
-        slow = partial(call, lambda: here.call_soon_threadsafe(begun.set))
-        task = asyncio.create_task(off_loop(slow, pool.submit, unwanted=lambda result: handed.set()))
-        await begun.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())
+    slow, handed, pool = Slow(), threading.Event(), ThreadPoolExecutor(1)
+    slow.cancelled(pool.submit, unwanted=lambda result: handed.set())
     pool.shutdown(wait=False)
-    go_on.set()
+    slow.go_on.set()
     assert handed.wait(PATIENCE)

@@ -442,37 +442,12 @@ def test_a_name_tells_a_secret(name: str, is_secret: bool) -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        "a",
-        "eyJ",
-        "://a",
-        "://a:",
-        "-----BEGIN PRIVATE KEY-----",
-        "password ",
-        "password='",
-        'password=["',
-        "password=,.",
-        "password:\\",
-        "a, password: a ",
-        "?token=",
-        "--token ",
-        "Bearer ",
-        "authorization: a=",
-        "<password ",
-        "('password', '",
-        'secret""value',
-        "token a",
-        "token 1a",
-        "token a.",
-        "password a1 ",
-        "token a/",
-        "signature=",
-        "signature=a",
-        "x-hmac: ",
-        "basicauth('a', '",
-        "//a/ping/",
-        "a-credentials: a",
+        "a", "eyJ", "://a", "://a:", "-----BEGIN PRIVATE KEY-----", "password ", "password='", 'password=["',
+        "password=,.", "password:\\", "a, password: a ", "?token=", "--token ", "Bearer ", "authorization: a=",
+        "<password ", "('password', '", 'secret""value', "token a", "token 1a", "token a.", "password a1 ", "token a/",
+        "signature=", "signature=a", "x-hmac: ", "basicauth('a', '", "//a/ping/", "a-credentials: a",
     ],
-)
+)  # fmt: skip
 def test_no_text_keeps_it_busy(part: str) -> None:
     """The time for a long text grows with its length, whatever it consists of."""
     # What is quadratic needs minutes for it, and is ended by the time that a test has.

@@ -1,4 +1,4 @@
-"""Workers: as many threads as are needed and allowed, and no work lost."""
+"""Workers: as many threads as are needed and allowed, and no work lost; and waiting for what is under way."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from tests.unit.threads import PATIENCE, ended
 
 from firecron.base.flag import begin_child
-from firecron.base.threads import Workers
+from firecron.base.threads import OpenWork, Workers
+from firecron.testing import FakeTiming
 
 
 class Gate:
@@ -29,6 +30,12 @@ class Gate:
         for _ in range(number):
             assert self.begun.acquire(timeout=PATIENCE)
 
+    def occupy(self, workers: Workers, number: int = 1) -> None:
+        """Give them so much of it, and return once all is under way."""
+        for _ in range(number):
+            workers.submit(self)
+        self.wait_for(number)
+
 
 @pytest.mark.parametrize("number", [1, 4])
 def test_there_are_as_many_threads_as_allowed(number: int) -> None:
@@ -41,9 +48,7 @@ def test_there_are_as_many_threads_as_allowed(number: int) -> None:
         order.append(index)
         done.release()
 
-    for _ in range(number):
-        workers.submit(authenticator)
-    authenticator.wait_for(number)
+    authenticator.occupy(workers, number)
     for index in range(20):
         workers.submit(lambda index=index: then(index))  # type: ignore[misc]  # bound at once
     assert (order, len(authenticator.threads)) == ([], number)
@@ -61,8 +66,7 @@ def test_there_is_room_until_all_are_busy() -> None:
     workers, authenticator = Workers(2), Gate()
     rooms = [workers.is_full]
     for _ in range(2):
-        workers.submit(authenticator)
-        authenticator.wait_for(1)
+        authenticator.occupy(workers)
         rooms.append(workers.is_full)
     workers.submit(authenticator)
     rooms.append(workers.is_full)
@@ -74,30 +78,6 @@ def test_there_is_room_until_all_are_busy() -> None:
     assert not workers.is_full
     workers.dismiss()
     assert not workers.is_full
-
-
-def test_under_load_all_is_done_once() -> None:
-    """Many threads submit at the same time: everything is done, and nothing twice."""
-    workers = Workers(5)
-    done: list[int] = []
-    finished = threading.Semaphore(0)
-
-    def work(index: int) -> None:
-        done.append(index)
-        finished.release()
-
-    def submit(first: int) -> None:
-        for index in range(first, first + 100):
-            workers.submit(lambda index=index: work(index))  # type: ignore[misc]  # bound at once
-
-    submitters = [threading.Thread(target=submit, args=(100 * number,)) for number in range(8)]
-    for thread in submitters:
-        thread.start()
-    for _ in range(800):
-        assert finished.acquire(timeout=PATIENCE)
-    assert sorted(done) == list(range(800))
-    assert workers.threads <= 5
-    workers.dismiss()
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit])
@@ -120,9 +100,7 @@ def test_the_dismissed_go_home() -> None:
     """After a dismissal what nobody had begun is dropped, threads end when they are done, and new work has new ones."""
     workers, authenticator = Workers(2), Gate()
     dropped = threading.Event()
-    for _ in range(2):
-        workers.submit(authenticator)
-    authenticator.wait_for(2)
+    authenticator.occupy(workers, 2)
     workers.submit(dropped.set)
     workers.dismiss()
     done, thread = threading.Event(), []
@@ -135,13 +113,11 @@ def test_the_dismissed_go_home() -> None:
     assert done.wait(PATIENCE), "the old threads are still busy"
     authenticator.open.set()
     for old in authenticator.threads:
-        old.join(PATIENCE)
-        assert not old.is_alive()
+        assert ended(old)
     assert not set(thread) & authenticator.threads
     assert not dropped.is_set()
     workers.dismiss()
-    thread[0].join(PATIENCE)
-    assert not thread[0].is_alive()
+    assert ended(thread[0])
 
 
 def test_a_thread_that_does_not_linger_ends_with_its_work() -> None:
@@ -159,8 +135,7 @@ def test_a_thread_that_does_not_linger_ends_with_its_work() -> None:
         authenticator.open.set()
         assert done.wait(PATIENCE)
         (thread,) = authenticator.threads
-        thread.join(PATIENCE)
-        assert not thread.is_alive()
+        assert ended(thread)
         threads.append(thread)
         assert order == [0, 1, 2] * (number + 1)
     assert len(set(threads)) == 2
@@ -183,8 +158,7 @@ def test_a_dismissed_thread_takes_no_new_work_with_it() -> None:
 def test_without_threads_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no thread can be started (the process ends) work is refused and forgotten, unless there is one already."""
     busy, authenticator, done = Workers(2), Gate(), threading.Event()
-    busy.submit(authenticator)
-    authenticator.wait_for(1)
+    authenticator.occupy(busy)
 
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -210,8 +184,7 @@ def test_a_forked_child_starts_empty() -> None:
     of them held keeps nobody waiting.
     """
     workers, authenticator = Workers(1), Gate()
-    workers.submit(authenticator)
-    authenticator.wait_for(1)
+    authenticator.occupy(workers)
     parents = threading.Event()
     workers.submit(parents.set)
     workers._idle.add(threading.current_thread())  # a real one would take the parent's work
@@ -255,13 +228,10 @@ def test_an_idle_thread_takes_what_comes() -> None:
     """What comes while a thread is idle is done by that; only while all are busy there is another. All are daemons."""
     workers, first, second, third = Workers(3), Gate(), Gate(), Gate()
     first.open.set()
-    workers.submit(first)
-    first.wait_for(1)
+    first.occupy(workers)
     idle(workers)
-    workers.submit(second)
-    second.wait_for(1)
-    workers.submit(third)
-    third.wait_for(1)
+    second.occupy(workers)
+    third.occupy(workers)
     assert second.threads == first.threads
     assert workers.threads == 2
     assert not second.threads & third.threads
@@ -271,32 +241,11 @@ def test_an_idle_thread_takes_what_comes() -> None:
     workers.dismiss()
 
 
-def test_a_dismissed_thread_takes_nothing_more() -> None:
-    """A thread that was busy at a dismissal ends with its work, whatever has come since."""
-    workers, old, new, last = Workers(1), Gate(), Gate(), Gate()
-    workers.submit(old)
-    old.wait_for(1)
-    workers.dismiss()
-    workers.submit(new)
-    new.wait_for(1)
-    workers.submit(last)
-    old.open.set()
-    (thread,) = old.threads
-    assert ended(thread)
-    assert not last.threads
-    new.open.set()
-    last.wait_for(1)
-    last.open.set()
-    assert last.threads == new.threads
-    workers.dismiss()
-
-
 @pytest.mark.parametrize("has_started", [True, False])
 def test_an_interrupted_submit_is_refused_beside_others(has_started: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C as a second thread is started refuses the work; a thread that has started all the same counts."""
     workers, authenticator, refused = Workers(2), Gate(), threading.Event()
-    workers.submit(authenticator)
-    authenticator.wait_for(1)
+    authenticator.occupy(workers)
     start = threading.Thread.start
 
     def interrupt(thread: threading.Thread) -> None:
@@ -315,3 +264,72 @@ def test_an_interrupted_submit_is_refused_beside_others(has_started: bool, monke
     assert done.wait(PATIENCE)
     assert not refused.is_set()
     workers.dismiss()
+
+
+def test_what_ends_twice_has_ended_once() -> None:
+    """A mark may be removed again, and one that was never added too; others stay."""
+    open_work = OpenWork(FakeTiming())
+    open_work.add("one")
+    open_work.add("other")
+    for mark in ("one", "one", "none"):
+        open_work.remove(mark)
+    assert len(open_work) == 1
+
+
+def waiting(open_work: OpenWork, timing: FakeTiming) -> threading.Thread:
+    """Somebody who waits for a second."""
+    thread = threading.Thread(target=open_work.wait, args=[timing.mono() + 1_000])
+    thread.start()
+    return thread
+
+
+def test_a_wait_ends_with_the_last_work() -> None:
+    """Whoever waits is woken by each end, and goes on at the last."""
+    timing = FakeTiming()
+    open_work = OpenWork(timing)
+    for mark in ("one", "other"):
+        open_work.add(mark)
+    thread = waiting(open_work, timing)
+    for mark in ("one", "other"):
+        open_work.remove(mark)
+    assert ended(thread)
+
+
+def test_the_last_moment_is_waited_for() -> None:
+    """A wait of less than a millisecond is one as well."""
+    waits: list[float | None] = []
+
+    class Timing(FakeTiming):
+        def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+            waits.append(seconds)
+            self.advance(seconds or 0)
+
+    timing = Timing()
+    open_work = OpenWork(timing)
+    open_work.add("one")
+    open_work.wait(timing.mono() + 0.5)
+    assert waits == [0.0005]
+
+
+def test_a_forked_child_has_no_work_to_wait_for() -> None:
+    """What the parent's threads do never ends in the child."""
+    timing = FakeTiming()
+    open_work = OpenWork(timing)
+    open_work.add("one")
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with open_work.changed:  # as another thread may have at the fork
+            held.set()
+            assert go_on.wait(PATIENCE)
+
+    threading.Thread(target=hold).start()
+    try:
+        assert held.wait(PATIENCE)
+        begin_child()
+        assert open_work.changed.acquire(timeout=PATIENCE)
+        open_work.changed.release()
+    finally:
+        go_on.set()
+    open_work.wait(timing.mono() + 1_000)
+    assert len(open_work) == 0

@@ -10,7 +10,6 @@ from firecron.base.tickets import (
     Tickets,
     TickWave,
     group_of,
-    has_fallen,
     is_long_enough,
     odds_of_pruning,
     odds_of_round,
@@ -96,12 +95,6 @@ def test_the_size_is_not_known(beats: list[tuple[int | None, float]]) -> None:
     assert size_after(*beats) is None
 
 
-def test_after_doubt_the_size_is_known_with_the_second_ticket() -> None:
-    """A doubt leaves no size of before behind."""
-    assert size_after((1, 0), (900, 30), (2, 60), (12, 90)) == 10
-    assert size_after((1, 0), (900, 30), (None, 60), (2, 90), (12, 120)) == 10
-
-
 def test_a_ticket_grows_old() -> None:
     """One and a half heartbeats after the last ticket nobody knows how large the group is."""
     tickets = after((0, 0), (200, 30))
@@ -160,13 +153,6 @@ def test_the_waves(rank: float, offset: float | None) -> None:
     assert wave(rank) == offset
 
 
-@given(st.integers(1, 100), st.floats(0, 999))
-def test_contenders_widen_the_waves(contenders: int, rank: float) -> None:
-    """A rank asks at once below the contenders, and not at all from four times as many on."""
-    assert (wave(rank, contenders) == 0) == (rank < contenders)
-    assert (wave(rank, contenders) is None) == (rank >= 4 * contenders)
-
-
 @given(st.integers(1, 2**50), st.integers(1, 2_000), SLOTS)
 def test_every_tick_has_askers(first: int, size: int, slot: str) -> None:
     """In a steady group of any size somebody asks for each tick at once, and about 12 ask at all."""
@@ -199,12 +185,6 @@ def test_which_ticks_are_left_to_tickets() -> None:
     """Those that have time for two heartbeats: a death is noticed within one and a half."""
     assert is_long_enough(60_000, HEARTBEAT)
     assert not is_long_enough(59_999, HEARTBEAT)
-
-
-def test_a_third() -> None:
-    """A group has fallen where two thirds are left."""
-    assert has_fallen(300, 200)
-    assert not has_fallen(300, 201)
 
 
 # --- groups and rounds

@@ -8,9 +8,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import pytest
 from tests.simulation.instance import Instance
@@ -119,46 +120,49 @@ def test_a_lost_lock_ends_the_command(signals: Noting) -> None:
     assert command.code == 128 + signal.SIGTERM
 
 
-def test_a_cancelled_run_asks_the_command_to_end(signals: Noting, fifo: Path) -> None:
-    """It gets SIGTERM, once, and no SIGKILL: its lock is kept for as long as it takes, and the run is cancelled."""
-    cancelled = Flag()
-    command = shell(f"trap 'exit 7' TERM; echo > {fifo}; while :; do sleep 0.02; done", signals, kill_after=0)
-    teller = once_told(fifo, cancelled.set)
-    with pytest.raises(Cancelled):
-        command.run(Flag, {}, cancelled)
-    assert command.code == 7
-    assert ended(teller)
+class Ending(NamedTuple):
+    """What is told to a command, what its trap for SIGTERM does, and how that ends."""
+
+    told: Literal["cancelled", "lost", "signalled"]
+    trap: str
+    code: int
+    raised: type[Exception] | None
+    kill_after: float = 10
 
 
-def test_a_command_that_ends_well_when_it_is_cancelled_has_succeeded(signals: Noting, fifo: Path) -> None:
-    """Whoever ends with 0 after the SIGTERM of a cancel has done its work."""
-    cancelled = Flag()
-    command = shell(f"trap 'exit 0' TERM; echo > {fifo}; while :; do sleep 0.02; done", signals)
-    teller = once_told(fifo, cancelled.set)
-    command.run(Flag, {}, cancelled)
-    assert command.code == 0
-    assert ended(teller)
+ENDINGS = {
+    "a cancel asks it to end, and never kills it": Ending("cancelled", "'exit 7'", 7, Cancelled, kill_after=0),
+    "a cancelled one that ends well has succeeded": Ending("cancelled", "'exit 0'", 0, None),
+    "one that lost its lock may clean up": Ending("lost", "'exit 7'", 7, CommandFailed),
+    "one that lost its lock and goes on is killed": Ending("lost", "''", 137, CommandFailed, kill_after=0.1),
+    "one that a signal ends was stopped": Ending("signalled", "-", 143, Stopping),
+    "one that fails after a signal was stopped": Ending("signalled", "'exit 3'", 3, Stopping),
+    "one that ends well after a signal has succeeded": Ending("signalled", "'exit 0'", 0, None),
+}
 
 
-def test_a_command_that_does_not_end_is_killed(signals: Noting, fifo: Path) -> None:
-    """One that ignores SIGTERM gets SIGKILL when its time is over, and not before."""
-    lost = Flag()
-    command = shell(f"trap '' TERM; echo > {fifo}; while :; do sleep 0.02; done", signals, kill_after=0.1)
-    teller = once_told(fifo, lost.set)
-    with pytest.raises(CommandFailed):
-        command.run(lambda: lost, {})
-    assert command.code == 128 + signal.SIGKILL
-    assert ended(teller)
+@pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
+def test_a_command_ends_as_it_was_told_to(ending: Ending, signals: Noting, fifo: Path) -> None:
+    """A cancel, a signal and the loss of the lock are a SIGTERM for the command, once. What it does then counts: one
+    that succeeds has succeeded, and one that fails was cancelled, stopped or has failed. Only a loss has a SIGKILL, and
+    not before the time for it.
+    """
+    flags = {"cancelled": Flag(), "lost": Flag()}
+    main = threading.get_ident()
 
+    def tell() -> None:
+        if ending.told == "signalled":
+            signal.pthread_kill(main, signal.SIGTERM)
+        else:
+            flags[ending.told].set()
 
-def test_a_command_may_end_by_itself_when_its_lock_is_lost(signals: Noting, fifo: Path) -> None:
-    """Within its time a command may clean up, and its own code is what counts."""
-    lost = Flag()
-    command = shell(f"trap 'exit 7' TERM; echo > {fifo}; while :; do sleep 0.02; done", signals)
-    teller = once_told(fifo, lost.set)
-    with pytest.raises(CommandFailed):
-        command.run(lambda: lost, {})
-    assert command.code == 7
+    text = f"trap {ending.trap} TERM; echo > {fifo}; while :; do sleep 0.02; done"
+    command = shell(text, signals, kill_after=ending.kill_after)
+    teller = once_told(fifo, tell)
+    with nullcontext() if ending.raised is None else pytest.raises(ending.raised):
+        command.run(lambda: flags["lost"], {}, flags["cancelled"])
+    assert command.code == ending.code
+    assert signals.received == (signal.SIGTERM if ending.told == "signalled" else None)
     assert ended(teller)
 
 
@@ -219,28 +223,6 @@ def test_the_watch_sleeps_between_its_looks(signals: Noting, monkeypatch: pytest
     monkeypatch.setattr(module, "LOOK", LOOK)
     shell("sleep 0.1", signals).run(look, {})
     assert 2 <= len(looks) <= 5
-
-
-@pytest.mark.parametrize(("text", "code"), [("sleep 15", 143), ("trap 'exit 3' TERM; while :; do sleep 0.02; done", 3)])
-def test_a_signal_that_ends_the_command_is_a_stop(signals: Noting, fifo: Path, text: str, code: int) -> None:
-    """A command that fails after this process was told to end has not failed: it was stopped."""
-    command = shell(f"echo > {fifo}; {text}", signals)
-    main = threading.get_ident()
-    teller = once_told(fifo, lambda: signal.pthread_kill(main, signal.SIGTERM))
-    with pytest.raises(Stopping):
-        command.run(Flag, {})
-    assert command.code in (code, 143)
-    assert ended(teller)
-
-
-def test_a_command_that_ends_well_after_a_signal_has_succeeded(signals: Noting, fifo: Path) -> None:
-    """What a command does of its own accord in the end counts, whatever this process was told."""
-    command = shell(f"trap 'exit 0' TERM; echo > {fifo}; while :; do sleep 0.02; done", signals)
-    main = threading.get_ident()
-    teller = once_told(fifo, lambda: signal.pthread_kill(main, signal.SIGTERM))
-    command.run(Flag, {})
-    assert (command.code, signals.received) == (0, signal.SIGTERM)
-    assert ended(teller)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])

@@ -1,13 +1,19 @@
-"""Cron lines: what a line may say, what it means, and what is refused."""
+"""A cron line: what is one, what it means, its times, and what is odd about it."""
 
 from __future__ import annotations
 
+import hashlib
 from calendar import monthrange
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 import pytest
+from croniter import croniter
+from hypothesis import given
+from hypothesis import strategies as st
 
-from firecron import CronExpression, Schedule
+from firecron import CronExpression, Schedule, distributed_cron
+from firecron.cron.line import CronLine, parsed
+from firecron.jobs.decorator import declared
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)  # a Thursday
 
@@ -309,3 +315,93 @@ def test_a_line_that_only_fits_with_its_seconds_last_says_so() -> None:
     """There is no month 0, so the line is refused, with the line that may be meant."""
     with pytest.raises(ValueError, match=r"Seconds come first: is '0 0 9 \* \* 0' meant\?$"):
         Schedule("0 9 * * 0 0")
+
+
+# Of "NAME=line" lines, sorted, taken from @nestjs/schedule's own list.
+DIGEST = "b82e2fb191274d484837f0a3153b790247e564ff7ad04fd748b510fbc2336eff"
+
+
+def test_the_list_is_the_one_that_users_know() -> None:
+    """All 83 names are there with their values, and no other."""
+    text = "\n".join(sorted(f"{name}={line.value}" for name, line in CronExpression.__members__.items()))
+    assert len(CronExpression.__members__) == 83
+    assert hashlib.sha256(text.encode()).hexdigest() == DIGEST
+
+
+@pytest.mark.parametrize("line", CronExpression, ids=lambda line: str(line.name))
+def test_each_makes_a_schedule(line: CronExpression) -> None:
+    """Each is a string that makes a schedule without a warning, and fires within a year."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    schedule = Schedule(line)
+    assert isinstance(line, str)
+    assert schedule.warnings == ()
+    assert start < schedule.after(start) <= datetime(2027, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (CronExpression.EVERY_5_SECONDS, "2026-11-18T12:00:05+00:00"),
+        (CronExpression.EVERY_MINUTE, "2026-11-18T12:01:00+00:00"),
+        (CronExpression.EVERY_30_MINUTES, "2026-11-18T12:30:00+00:00"),
+        (CronExpression.EVERY_7_HOURS, "2026-11-18T14:00:00+00:00"),
+        (CronExpression.EVERY_DAY_AT_9AM, "2026-11-19T09:00:00+00:00"),
+        (CronExpression.EVERY_WEEKEND, "2026-11-21T00:00:00+00:00"),
+        (CronExpression.EVERY_QUARTER, "2027-01-01T00:00:00+00:00"),
+        (CronExpression.MONDAY_TO_FRIDAY_AT_11_30AM, "2026-11-19T11:30:00+00:00"),
+        (CronExpression.EVERY_30_MINUTES_BETWEEN_9AM_AND_5PM, "2026-11-18T12:30:00+00:00"),
+    ],
+)
+def test_a_name_says_when(line: CronExpression, expected: str) -> None:
+    """On a Wednesday at noon, the next tick is what the name promises."""
+    assert Schedule(line).after(datetime(2026, 11, 18, 12, tzinfo=UTC)).isoformat() == expected
+
+
+def test_the_decorator_takes_a_name() -> None:
+    """A constant serves wherever a line does, and is shown as the line it is."""
+
+    @distributed_cron("digest", CronExpression.EVERY_DAY_AT_9AM)
+    def digest() -> None: ...
+
+    (options,) = declared(digest)
+    assert f"{options.schedule.line}" == "0 09 * * *"
+
+
+SECOND = timedelta(seconds=1)
+# Wall times, without a zone.
+WALLS = st.datetimes(datetime(2024, 1, 1), datetime(2031, 12, 31)).map(lambda wall: wall.replace(microsecond=0))  # noqa: DTZ001
+
+
+def field(size: int) -> st.SearchStrategy[str]:
+    """A field of so many numbers: any of them, all, or those that a step leaves."""
+    some = st.sets(st.integers(0, size - 1), min_size=1).map(lambda found: ",".join(map(str, sorted(found))))
+    steps = st.builds("{}/{}".format, st.integers(0, size - 1), st.integers(1, size - 1))
+    return st.one_of(some, st.just("*"), steps)
+
+
+@given(
+    st.tuples(field(60), field(60), field(24)),
+    st.sampled_from(["* * *", "* * 1-5", "29 2 *", "L * *", "1 */3 MON"]),
+    st.lists(WALLS, min_size=1, max_size=3),
+)
+def test_the_search_finds_what_the_iteration_finds(
+    times: tuple[str, str, str], days: str, walls: list[datetime]
+) -> None:
+    """After any wall time, the next time of the line is the one to which croniter counts on the days of the line."""
+    line = CronLine(f"{' '.join(times)} {days}")
+    plain = (",".join(map(str, sorted(found))) for found in (line.seconds, line.minutes, line.hours))
+    iterated = croniter(f"{' '.join(plain)} * * *", walls[0], ret_type=datetime, second_at_beginning=True)
+    for wall in walls:
+        iterated.set_current(wall)
+        found = iterated.get_next()
+        if not line.days.match(found.date()):
+            iterated.set_current(datetime.combine(line.days.after(found.date()), time()) - SECOND)
+            found = iterated.get_next()
+        assert line.after(wall) == found
+
+
+def test_a_line_is_read_once() -> None:
+    """Jobs with the same line share what was read; its text is a plain one, whatever was given first."""
+    assert parsed("7 9 * * *") is parsed("7 9 * * *")
+    assert Schedule("7 9 * * *") == Schedule("7 9 * * *", "UTC")
+    assert type(parsed("7 9 * * *").line) is str

@@ -188,8 +188,7 @@ def test_a_system_without_zones_is_told(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    ("zone", "meant"),
-    [("PST", "America/Los_Angeles"), ("cest", "Europe/Berlin"), ("CST", "Chicago or Asia/Shanghai")],
+    ("zone", "meant"), [("PST", "America/Los_Angeles"), ("cest", "Europe/Berlin"), ("CST", "Chicago or Asia/Shanghai")]
 )
 def test_an_abbreviation_is_refused_with_its_cities(zone: str, meant: str) -> None:
     """What clocks show beside the time is no zone, and may mean several."""

@@ -25,24 +25,23 @@ def entry(line: str | None = "0 9 * * *", where: str = "jobs.Jobs.digest", **opt
 def test_an_entry_says_what_the_job_declares() -> None:
     """Durations are seconds, as in the program, and what isn't there isn't stored."""
     assert entry().to_node() == {
-        "line": "0 9 * * *",
-        "timezone": "UTC",
-        "grace": 60,
-        "overlap": "skip",
-        "catchUp": "skip",
-        "oncePerTick": True,
-        "disabled": False,
-        "alertAfter": 1,
-        "where": "jobs.Jobs.digest",
-        "ticks": True,
-        "service": "api",
+        "line": "0 9 * * *", "timezone": "UTC", "grace": 60, "overlap": "skip", "catchUp": "skip", "oncePerTick": True,
+        "disabled": False, "alertAfter": 1, "where": "jobs.Jobs.digest", "ticks": True, "service": "api",
         "revision": "api-00042-abc",
-    }
+    }  # fmt: skip
     found = entry(None, every=2700, starting=datetime(2026, 11, 18, 9, tzinfo=UTC), role="mail", expected_runtime=0.5)
     node = found.to_node()
     assert (node["every"], node["starting"], node["role"]) == (2700, "2026-11-18T09:00:00Z", "mail")
     assert node["expectedRuntime"] == 0.5
     assert not {"line", "timezone"} & node.keys()
+    node = entry(
+        catch_up="once", catch_up_window=3_600, renew=False, description="Mails.", on_abandoned="rerun", retries=3,
+        lock_ttl=30, max_runtime=600, hold_at_least=5,
+    ).to_node()  # fmt: skip
+    assert {name: node[name] for name in node.keys() - entry().to_node().keys()} == {
+        "onAbandoned": "rerun", "catchUpWindow": 3_600, "retries": 3, "ttl": 30, "maxRuntime": 600, "holdAtLeast": 5,
+        "renew": False, "description": "Mails.",
+    }  # fmt: skip
     assert len(entry(where="x" * 501).where) == 500
 
 
@@ -52,6 +51,9 @@ def test_an_entry_says_what_the_job_declares() -> None:
         entry(),
         entry(timezone="Europe/Berlin", disabled=True, overlap="queue", alert_after=7, catch_up="all"),
         entry(once_per_tick=False, expected_runtime=timedelta(seconds=90), grace=0.1),
+        entry(lock_ttl=90, hold_at_least=90, renew=False, retries=100, max_runtime=0.1, on_abandoned="rerun"),
+        entry(catch_up="once", catch_up_window=0),
+        entry(description="Mails.", owner="mail", runbook="https://wiki.example.com/digest"),
         entry(None, every=2700),
         entry(None, every=61, starting=datetime(1969, 12, 31, 9, tzinfo=UTC)),
         replace(entry(), ticks=False, since=1, declared_at=2, revision=None),
@@ -85,24 +87,31 @@ def test_an_entry_without_a_schedule_is_none(node: object) -> None:
 def test_odd_fields_have_their_defaults() -> None:
     """What somebody has typed into the console stops no tool."""
     odd = {
-        "grace": -1,
-        "overlap": 5,
-        "catchUp": [],
-        "oncePerTick": "no",
-        "disabled": 1,
-        "expectedRuntime": "1h",
-        "alertAfter": -3,
-        "role": {},
-        "where": 7,
-        "ticks": 0,
-        "service": None,
-        "revision": 9,
-        "since": "x",
-        "declaredAt": True,
-    }
+        "grace": -1, "overlap": 5, "catchUp": [], "oncePerTick": "no", "disabled": 1, "expectedRuntime": "1h",
+        "alertAfter": -3, "role": {}, "where": 7, "ticks": 0, "service": None, "revision": 9, "since": "x",
+        "declaredAt": True, "onAbandoned": 1, "catchUpWindow": "1h", "retries": -1, "ttl": [], "maxRuntime": 0,
+        "holdAtLeast": -2, "renew": 0, "description": 5, "owner": {}, "runbook": "http://wiki.example.com",
+    }  # fmt: skip
     found = read_declared("digest", {"line": "0 9 * * *", **odd})
     assert found is not None
     assert found == replace(entry(), where="", service="local", revision=None)
+
+
+def test_an_entry_without_its_later_fields() -> None:
+    """What security rules of a time before these fields may refuse is left out, and nothing else."""
+    whole = entry(
+        catch_up="once", catch_up_window=9, retries=1, lock_ttl=9, max_runtime=9, hold_at_least=9, renew=False,
+        on_abandoned="rerun", owner="mail", grace=9, role="mail",
+    )  # fmt: skip
+    assert whole.without() == entry(catch_up="once", grace=9, role="mail")
+
+
+def test_the_options_that_have_their_default_are_named() -> None:
+    """By the names of the fields, whatever the schedule is, and whoever declares it."""
+    every = entry("* * * * *", timezone="Asia/Tokyo", owner="mail")
+    assert every.usual() == list(every.options())
+    changed = entry(grace=60, lock_ttl=60, retries=2, disabled=True, renew=False)
+    assert {*every.usual()} - {*changed.usual()} == {"disabled", "retries", "renew"}
 
 
 START = datetime(2026, 11, 18, 9, tzinfo=UTC)

@@ -82,12 +82,7 @@ def test_a_group_lives_for_three_beats(heartbeat: float, seconds: int) -> None:
 
 def test_who_runs_a_job() -> None:
     """Live groups that have it, and those of which nobody knows."""
-    has, lacks, dead, unknown = (
-        group("digest"),
-        group("mail"),
-        group("digest", seen=91),
-        replace(group(), jobs=None),
-    )
+    has, lacks, dead, unknown = (group("digest"), group("mail"), group("digest", seen=91), replace(group(), jobs=None))
     assert live_groups_of("digest", [has, lacks, dead, unknown], NOW) == (has, unknown)
 
 
@@ -102,24 +97,18 @@ def test_a_job_that_a_younger_group_of_its_service_lacks_is_retired() -> None:
 @pytest.mark.parametrize(
     "groups",
     [
-        [],
-        [group("digest", seen=91)],
-        [group("mail"), group("digest", name=B)],
-        [group("mail", service="web")],
-        [group("mail", first=200)],
-        [group("mail", first=None)],
-        [group("mail", seen=91)],
+        [], [group("digest", seen=91)], [group("mail"), group("digest", name=B)], [group("mail", service="web")],
+        [group("mail", first=200)], [group("mail", first=None)], [group("mail", seen=91)],
         [group("mail"), replace(group(), jobs=None)],
     ],
-)
+)  # fmt: skip
 def test_otherwise_it_is_not(groups: list[Group]) -> None:
     """Nobody lives, somebody has it or may have it, or who lives is another service, or older than the entry."""
     assert not retired(DIGEST, groups, NOW)
 
 
 @pytest.mark.parametrize(
-    "declared",
-    [replace(DIGEST, ticks=False), replace(DIGEST, disabled=True), replace(DIGEST, declared_at=None)],
+    "declared", [replace(DIGEST, ticks=False), replace(DIGEST, disabled=True), replace(DIGEST, declared_at=None)]
 )
 def test_of_a_job_that_is_in_no_group_it_cannot_be_said(declared: object) -> None:
     """A job that only triggers run, and a disabled one."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 import re
@@ -12,7 +11,7 @@ from datetime import timedelta
 import pytest
 from tests.conftest import Run as RunPython
 
-from firecron import ConfigurationError, Run, distributed_cron
+from firecron import ConfigurationError, distributed_cron
 from firecron.jobs.decorator import declared
 from firecron.jobs.job import explore
 
@@ -85,22 +84,6 @@ def test_the_function_comes_back_as_it_was(function: Callable[..., object]) -> N
     finally:
         vars(function).clear()
         vars(function).update(before)
-
-
-def test_a_decorated_function_is_called_as_before() -> None:
-    """A sync and an async function take their arguments and give their answers without any run."""
-
-    @distributed_cron("sync", "* * * * *")
-    def add(one: int, other: int = 2) -> int:
-        return one + other
-
-    @distributed_cron("async", "* * * * *")
-    async def wait(run: Run | None = None) -> str:
-        return "waited"
-
-    assert add(1) == 3
-    assert add(1, other=5) == 6
-    assert asyncio.run(wait()) == "waited"
 
 
 @pytest.mark.parametrize(

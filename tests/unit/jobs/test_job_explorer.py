@@ -173,12 +173,6 @@ def test_a_function_without_the_decorator_is_refused(function: object) -> None:
         explore(function)
 
 
-@pytest.mark.parametrize("provider", [Undecorated(), dict, firecron.errors])
-def test_a_provider_without_jobs_has_none(provider: object) -> None:
-    """Objects, classes and modules may have no jobs, so that a program can give all it has."""
-    assert explore(provider) == []
-
-
 @pytest.mark.parametrize(
     ("provider", "remedy"),
     [

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from firecron import ConfigurationError, distributed_cron
+from firecron.jobs.about import NOTHING
 from firecron.jobs.decorator import declared
 from firecron.jobs.options import JobOptions
 
@@ -24,26 +25,11 @@ def test_the_defaults() -> None:
     """A job of a name and a line runs in UTC, once a tick, under a renewed lock of a minute, and skips the rest."""
     found = options()
     expected = {
-        "name": "job",
-        "lock_ttl": 60_000,
-        "hold_at_least": 0,
-        "once_per_tick": True,
-        "renew": True,
-        "overlap": "skip",
-        "catch_up": "skip",
-        "catch_up_window": 86_400_000,
-        "grace": 60_000,
-        "grace_given": False,
-        "on_abandoned": "skip",
-        "retries": 0,
-        "retry_backoff": 5_000,
-        "max_runtime": 86_400_000,
-        "expected_runtime": None,
-        "alert_after": 1,
-        "jitter": 0,
-        "role": None,
-        "disabled": False,
-    }
+        "name": "job", "lock_ttl": 60_000, "hold_at_least": 0, "once_per_tick": True, "renew": True, "overlap": "skip",
+        "catch_up": "skip", "catch_up_window": 86_400_000, "grace": 60_000, "grace_given": False,
+        "on_abandoned": "skip", "retries": 0, "retry_backoff": 5_000, "max_runtime": 86_400_000,
+        "expected_runtime": None, "alert_after": 1, "jitter": 0, "role": None, "disabled": False, "about": NOTHING,
+    }  # fmt: skip
     assert {name: getattr(found, name) for name in expected} == expected
     assert (found.schedule.line, found.schedule.timezone) == ("0 9 * * *", "UTC")
 
@@ -56,7 +42,9 @@ def test_options_are_shown_as_they_were_declared() -> None:
     assert "grace=120, " in shown
     assert "grace=None, " in repr(options())
     assert "grace_given" not in shown
-    for one in (found, options()):
+    about = options(description="It's", owner="mail", runbook="https://x.example")
+    assert repr(about).endswith(", disabled=False, description=\"It's\", owner='mail', runbook='https://x.example')")
+    for one in (found, options(), about):
         declare = eval(repr(one).replace("JobOptions", "distributed_cron", 1), {"distributed_cron": distributed_cron})
         assert declared(declare(lambda: None)) == (one,)
 
@@ -73,15 +61,14 @@ def test_options_are_shown_as_they_were_declared() -> None:
         ({"grace": timedelta(minutes=5)}, 300_000),
         ({"retry_backoff": timedelta(milliseconds=1)}, 1),
         ({"jitter": 1.5}, 1_500),
-        ({"catch_up_window": timedelta(days=7)}, 604_800_000),
+        ({"catch_up_window": timedelta(days=7), "catch_up": "once"}, 604_800_000),
         ({"max_runtime": timedelta(hours=48)}, 172_800_000),
         ({"expected_runtime": 90}, 90_000),
     ],
 )
 def test_durations_are_seconds_or_timedeltas(given: dict[str, object], becomes: int) -> None:
     """Seconds, fractions of them and `timedelta` become milliseconds."""
-    (name,) = given
-    assert getattr(options(**given), name) == becomes
+    assert getattr(options(**given), next(iter(given))) == becomes
 
 
 def every(**given: object) -> JobOptions:
@@ -174,15 +161,9 @@ REFUSED = [
     ({"renew": "no"}, "renew='no' must be True or False"),
     ({"disabled": None}, "disabled=None must be True or False"),
     ({"overlap": "wait"}, "overlap='wait' must be one of 'skip', 'queue', 'cancel_previous', 'allow'"),
-    (
-        {"overlap": "cancel_previous", "catch_up": "all"},
-        "catch_up='all' runs every tick to its end, so",
-    ),
+    ({"overlap": "cancel_previous", "catch_up": "all"}, "catch_up='all' runs every tick to its end, so"),
     ({"overlap": "cancel_previous", "renew": False}, "renew=False never finds out that a run is cancelled"),
-    (
-        {"overlap": "cancel_previous", "once_per_tick": False},
-        "once_per_tick=False gives a run no fence",
-    ),
+    ({"overlap": "cancel_previous", "once_per_tick": False}, "once_per_tick=False gives a run no fence"),
     ({"overlap": []}, "overlap=[] must be one of"),
     ({"catch_up": True}, "catch_up=True must be one of 'skip', 'once', 'all'"),
     ({"on_abandoned": "retry"}, "on_abandoned='retry' must be one of 'skip', 'rerun'"),
@@ -198,6 +179,8 @@ REFUSED = [
         ({"role": role}, f"role={role!r} must be one name without commas or blanks around it, or None")
         for role in ("", " ", " worker", "a,b", 5)
     ),
+    *(({name: ""}, f"{name}='' must be a text, or None") for name in ("description", "owner", "runbook")),
+    ({"runbook": "http://wiki.example.com"}, "runbook='http://wiki.example.com' must be an address such as https://"),
     # What doesn't go together: both are named.
     ({"expected_runtime": 0}, "expected_runtime=0 is too short: it must be at least 0.1 s"),
     (
@@ -207,6 +190,10 @@ REFUSED = [
     ({"lock_ttl": 30, "hold_at_least": 31}, "hold_at_least (31 s) must not be longer than lock_ttl (30 s)"),
     ({"grace": 5, "jitter": 6}, "jitter (6 s) must not be longer than grace (5 s)"),
     ({"jitter": 61}, "jitter (61 s) must not be longer than grace (60 s)"),
+    (
+        {"catch_up_window": 3_600},
+        "catch_up='skip' runs no missed tick later, so catch_up_window (3600 s) can't work: leave it out, or give",
+    ),
     ({"overlap": "allow", "hold_at_least": 1}, "overlap='allow' holds no lock, so hold_at_least can't work"),
     ({"overlap": "allow", "on_abandoned": "rerun"}, "on_abandoned='rerun' can't work: leave one of them out"),
     ({"once_per_tick": False, "catch_up": "all"}, "once_per_tick=False remembers no ticks, so catch_up='all'"),
@@ -229,6 +216,7 @@ def test_what_can_not_work_is_refused_while_decorating(given: dict[str, object],
     [
         ({"lock_ttl": 30, "hold_at_least": 30}, {"lock_ttl": 30_000, "hold_at_least": 30_000}),
         ({"grace": 5, "jitter": 5}, {"grace": 5_000, "jitter": 5_000}),
+        ({"catch_up": "skip", "catch_up_window": timedelta(days=1)}, {"catch_up_window": 86_400_000}),
         ({"overlap": "allow", "catch_up": "all"}, {"overlap": "allow", "catch_up": "all"}),
         ({"once_per_tick": False, "overlap": "queue"}, {"once_per_tick": False, "overlap": "queue"}),
         ({"overlap": "cancel_previous", "catch_up": "once"}, {"overlap": "cancel_previous", "catch_up": "once"}),

@@ -197,7 +197,7 @@ def test_a_job_that_is_removed_while_it_waits_does_not_start(fleet: Fleet) -> No
     one.start()
     job = one.job()
     one.crons.registry.remove(NAME)
-    one.crons.engine.due(job, "2026-11-18T09:00:00Z")
+    one.crons.engine.lanes.due(job, "2026-11-18T09:00:00Z")
     fleet.world.advance(0)
     assert fleet.runs == []
 
@@ -238,20 +238,6 @@ def test_a_disabled_job_runs_only_by_hand(options: dict[str, object]) -> None:
     fleet.world.until(300)
     assert fleet.runs == []
     assert one.crons.registry.trigger(NAME).outcome == "succeeded"
-
-
-def test_a_trigger_works_where_nothing_ticks(fleet: Fleet) -> None:
-    """A job can be run by hand before the start, and returns what came of it."""
-    one = fleet.instance()
-
-    def fail(run: Run) -> None:
-        raise ValueError("no")
-
-    fleet.body = fail
-    result = one.crons.registry.trigger(NAME)
-    assert (result.outcome, str(result.error)) == ("failed", "no")
-    with pytest.raises(UnknownJob):
-        one.crons.registry.trigger("nobody")
 
 
 def test_a_pause_here_goes_with_the_job(fleet: Fleet) -> None:

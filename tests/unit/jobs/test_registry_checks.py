@@ -110,7 +110,7 @@ def test_a_bare_number_of_an_hour_may_be_milliseconds(
 def test_a_bare_number_of_any_duration_may_be_milliseconds(option: str) -> None:
     """Every duration that is hardly meant in seconds is asked about by its name; the same as a timedelta is not."""
     hours = timedelta(seconds=60_000)
-    others = {"lock_ttl": hours, "grace": hours}
+    others = {"lock_ttl": hours, "grace": hours, "catch_up": "once"}
     assert said("0 9 * * *", **others) == []
     assert said("0 9 * * *", **{**others, option: hours}) == []
     assert said("0 9 * * *", **{**others, option: 60_000}) == [
@@ -145,15 +145,10 @@ def test_an_uneven_step_gets_a_warning_and_an_even_one_none() -> None:
     assert said("*/15 * * * *") == said_of(every=timedelta(minutes=45)) == []
 
 
-def test_milliseconds_are_the_one_thing_that_is_said_of_a_jitter() -> None:
-    """A jitter that may be milliseconds is not called longer than the interval as well."""
-    (message,) = said("* * * * *", jitter=60_000, grace=timedelta(hours=20))
-    assert "milliseconds" in message
-
-
-def test_milliseconds_are_the_one_thing_that_is_said_of_a_ttl() -> None:
-    """A number that may be milliseconds is not called longer than the interval as well."""
-    (message,) = said("* * * * *", lock_ttl=60_000)
+@pytest.mark.parametrize("options", [{"jitter": 60_000, "grace": timedelta(hours=20)}, {"lock_ttl": 60_000}], ids=str)
+def test_milliseconds_are_the_one_thing_that_is_said(options: dict[str, object]) -> None:
+    """A jitter or ttl that may be milliseconds is not called longer than the interval as well."""
+    (message,) = said("* * * * *", **options)
     assert "milliseconds" in message
 
 
@@ -177,13 +172,6 @@ def test_a_jitter_longer_than_the_interval_is_warned_of(
     found = said(line, **options)
     assert [message for message in found if "jitter" in message] == found
     assert bool(found) is is_warned_of
-
-
-def test_a_jitter_too_long_is_named_with_the_interval() -> None:
-    """The WARNING of a jitter says how long it is, how long the interval is, and what would do."""
-    (message,) = said("*/5 * * * *", jitter=400, grace=500)
-    assert "jitter (400 s) is longer than the interval of its ticks (300 s)" in message
-    assert "make jitter 300 s at most" in message
 
 
 def test_a_warning_comes_once_in_a_process() -> None:

@@ -30,18 +30,6 @@ def candidate(one: Instance) -> Candidate:
     return Candidate(one.live().locks.database, ELECTION)
 
 
-def test_a_second_candidate_is_refused_until_a_margin_after_the_record(world: World, candidate: Candidate) -> None:
-    """Another instance leads as soon as a dead leader's record may be taken, not before and hardly later."""
-    elected(candidate)
-    dead = world.machines.pop()
-    assert isinstance(dead, Instance)
-    loop = Loop(Instance(world))
-    world.until(15.99)
-    assert loop.had == []
-    world.until(16.2)
-    assert len(loop.had) == 1
-
-
 def test_a_release_before_the_wait_is_not_slept_through(world: World, candidate: Candidate) -> None:
     """What the stream tells as it opens, after the pause was computed, is waited for no longer than from then on."""
     active = elected(candidate)
@@ -355,6 +343,8 @@ def test_a_body_that_outlasts_its_lost_term_is_named(world: World, one: Instance
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+# From 3.15 on the warning is raised where the fork is called. This child only looks, and ends.
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_does_not_lead(world: World, one: Instance, candidate: Candidate) -> None:
     """In the child the term is lost, it isn't mine, and its end releases and says nothing."""
     active = elected(candidate)

@@ -6,8 +6,9 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from flask import Flask, current_app
@@ -168,7 +169,7 @@ def test_a_body_that_returns_leads_again(store: MemoryStore) -> None:
 def test_a_body_that_outlives_the_stop_and_its_term_leaves_no_thread(store: MemoryStore) -> None:
     """The keeper, which watches the body after the loss of its term, ends with the body: the instance has stopped."""
     go_on, others = threading.Event(), named("firecron-keeper")
-    settings = SETTINGS.model_copy(update={"shutdown_grace": 0.0})
+    settings = replace(SETTINGS, shutdown_grace=0.0)
     crons = FireCron(feed(lambda term: go_on.wait(PATIENCE)), store=store, enabled=True, settings=settings)
     update = Heard(crons)
     crons.start()
@@ -216,38 +217,6 @@ def test_stepping_down_lets_another_instance_lead(store: MemoryStore) -> None:
             also.wait("leader.elected")
             assert (one.leadership(FEED).is_mine, other.leadership(FEED).is_mine) == (False, True)
     assert len(update.of("leader.elected")) == 1
-
-
-def test_no_new_term_begins_beside_an_old_body(store: MemoryStore) -> None:
-    """A body that ignores its end keeps this process from a new term, also after a stop and a start."""
-    go_on = threading.Event()
-    alive: list[int] = []
-    most: list[int] = []
-
-    def body(term: Term) -> None:
-        alive.append(term.fence)
-        most.append(len(alive))
-        if len(most) == 1:
-            go_on.wait(PATIENCE)
-        else:
-            term.stopping.wait(PATIENCE)
-        alive.pop()
-
-    crons = FireCron(
-        feed(body), store=store, enabled=True, settings=SETTINGS.model_copy(update={"shutdown_grace": 0.0})
-    )
-    update = Heard(crons)
-    crons.start()
-    update.wait("leader.elected")
-    crons.stop()
-    assert update.wait("leader.lingers").message.startswith(f'"{FEED}" still leads as the instance stops')
-    crons.start()
-    assert len(update.of("leader.elected")) == 1
-    go_on.set()
-    update.wait("leader.elected", 2)
-    crons.stop()
-    crons.locks.close()
-    assert max(most) == 1
 
 
 def test_the_next_leader_records_one_that_died(store: MemoryStore) -> None:
@@ -392,15 +361,15 @@ def test_a_leader_can_be_paused_everywhere(store: MemoryStore) -> None:
 def test_why_and_until_are_for_all_instances(store: MemoryStore) -> None:
     """A pause of this instance is in no node that could say them; and a name that is neither's is refused."""
     crons = FireCron(feed(lambda term: None), store=store, enabled=False, settings=SETTINGS)
-    with pytest.raises(ConfigurationError, match="give everywhere=True"):
-        crons.registry.pause(FEED, why="x")
-    with pytest.raises(ConfigurationError, match="give everywhere=True"):
-        crons.registry.pause(FEED, until=datetime(2100, 1, 1, tzinfo=UTC))
-    with pytest.raises(ConfigurationError, match="give everywhere=True"):
-        crons.registry.resume(FEED, why="x")
-    for call in (crons.registry.pause, crons.registry.resume):
+    pause, resume = crons.registry.pause, crons.registry.resume
+    until = {"until": datetime(2100, 1, 1, tzinfo=UTC)}
+    calls: list[tuple[Callable[..., object], dict[str, Any]]] = [(pause, {"why": "x"}), (pause, until)]
+    for call, said in (*calls, (resume, {"why": "x"})):
+        with pytest.raises(ConfigurationError, match="give everywhere=True"):
+            call(FEED, **said)
+    for change in (pause, resume):
         with pytest.raises(UnknownJob):
-            call("nobody", everywhere=True)
+            change("nobody", everywhere=True)
     assert (store.get("cron-locks"), store.get("cron-acts")) == (None, None)
 
 

@@ -7,12 +7,12 @@ import gc
 import threading
 import warnings
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from tests.simulation.instance import Instance
 from tests.simulation.leading import FEED, Loop
 from tests.simulation.world import World
-from tests.unit.lock.services import make_service
 from tests.unit.threads import ended
 
 from firecron import LeaseLost, LockService, Stopping, Term, current_term
@@ -27,13 +27,18 @@ def make() -> tuple[LockService, MemoryStore]:
     return LockService(store=store, timing=clock, has_threads=False), store
 
 
+def node_of(store: MemoryStore) -> dict[str, Any]:
+    node = store.get(f"cron-locks/{FEED}")
+    assert isinstance(node, dict)
+    return node
+
+
 def test_a_term_is_a_fenced_lock_of_its_own_kind() -> None:
     """While the body runs, the node is held, has a fence, and says that it is a leader's."""
     locks, store = make()
     with locks.lead(FEED, ttl=15) as terms:
         for term in terms:
-            node = store.get(f"cron-locks/{FEED}")
-            assert isinstance(node, dict)
+            node = node_of(store)
             assert (node["kind"], node["fence"], "releasedAt" in node) == ("leader", term.fence, False)
             assert node["expiresAt"] - node["acquiredAt"] == 15_000
             assert (term.name, term.since.timestamp() * 1000) == (FEED, node["acquiredAt"])
@@ -46,8 +51,7 @@ def test_leaving_the_block_releases() -> None:
     with locks.lead(FEED) as terms:
         term = next(iter(terms))
         assert not term.lost
-    node = store.get(f"cron-locks/{FEED}")
-    assert isinstance(node, dict)
+    node = node_of(store)
     assert term.lost
     assert (node["outcome"], node["kind"], node["fence"]) == ("succeeded", "leader", term.fence)
     assert node["releasedAt"] == node["expiresAt"]
@@ -74,28 +78,24 @@ def lead_and_raise(locks: LockService, error: type[BaseException]) -> None:
             raise error
 
 
-def test_a_body_that_raises_releases_and_leaves_the_block() -> None:
-    """An error of the body is the caller's, the term has failed, and nothing leads on."""
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (ZeroDivisionError, "failed"),
+        *((error, "interrupted") for error in (KeyboardInterrupt, SystemExit, GeneratorExit)),
+    ],
+)
+def test_a_body_that_raises_releases_and_leaves_the_block(error: type[BaseException], outcome: str) -> None:
+    """What the body raises is the caller's, and nothing leads on. Only an error is a failure of the body."""
     locks, store = make()
     heard: list[str] = []
     locks.events.subscribe(lambda event: heard.append(event.slug))
-    with pytest.raises(ZeroDivisionError):
-        lead_and_raise(locks, ZeroDivisionError)
-    node = store.get(f"cron-locks/{FEED}")
-    assert isinstance(node, dict)
-    assert (node["outcome"], "releasedAt" in node) == ("failed", True)
-    assert heard == ["leader.elected", "lock.released", "leader.failed"]
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_what_ends_the_program_interrupts_the_term(error: type[BaseException]) -> None:
-    """Ctrl-C or sys.exit is no failure of the body."""
-    locks, store = make()
     with pytest.raises(error):
         lead_and_raise(locks, error)
-    node = store.get(f"cron-locks/{FEED}")
-    assert isinstance(node, dict)
-    assert (node["outcome"], "releasedAt" in node) == ("interrupted", True)
+    node = node_of(store)
+    assert (node["outcome"], "releasedAt" in node) == (outcome, True)
+    if outcome == "failed":
+        assert heard == ["leader.elected", "lock.released", "leader.failed"]
 
 
 def test_a_loop_without_its_block_is_an_error() -> None:
@@ -151,8 +151,7 @@ def test_an_async_loop_leads_and_leaves(by_hand: None) -> None:
 
     asyncio.run(lead())
     locks.close()
-    node = store.get(f"cron-locks/{FEED}")
-    assert isinstance(node, dict)
+    node = node_of(store)
     assert (node["fence"], "releasedAt" in node, fences[0] < fences[1]) == (fences[1], True, True)
 
 
@@ -177,8 +176,7 @@ def test_a_cancelled_async_loop_releases(by_hand: None) -> None:
 
     asyncio.run(main())
     locks.close()
-    node = store.get(f"cron-locks/{FEED}")
-    assert isinstance(node, dict)
+    node = node_of(store)
     assert (node["outcome"], "releasedAt" in node) == ("interrupted", True)
 
 
@@ -204,7 +202,7 @@ def test_an_async_loop_that_is_cancelled_while_it_is_elected_leaves_nothing(worl
 
 def test_a_loop_that_is_dropped_says_nothing() -> None:
     """Terms that were never used hold nothing, and warn of nothing."""
-    locks, _ = make_service()
+    locks, _ = make()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         locks.lead(FEED)
@@ -222,7 +220,7 @@ def test_a_loop_that_is_dropped_says_nothing() -> None:
 )
 def test_options_that_can_not_work_are_refused(options: dict[str, float], said: str) -> None:
     """What a leader is given is checked when it is given, also against each other."""
-    locks, _ = make_service()
+    locks, _ = make()
     with pytest.raises(ConfigurationError, match=said):
         locks.lead(FEED, **options)
     with pytest.raises(ConfigurationError, match="can't name a lock"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tests.unit.lock.records import NOW, at, node, request
 
@@ -44,6 +44,20 @@ def acquire(
     written: dict[Number, Trust] | None = None,
 ) -> tuple[Held | Refused, list[Action]]:
     return converse(acquiring(wanted or request(), known, {} if written is None else written), *dialogue)
+
+
+def wins(*dialogue: tuple[type[Action], Answer | StoreError], **given: Any) -> tuple[Held, list[Action]]:
+    """An acquire that ends with the lock."""
+    held, steps = acquire(*dialogue, **given)
+    assert isinstance(held, Held), held
+    return held, steps
+
+
+def refusal(*dialogue: tuple[type[Action], Answer | StoreError], **given: Any) -> str:
+    """Why an acquire is refused."""
+    refused, _ = acquire(*dialogue, **given)
+    assert isinstance(refused, Refused), refused
+    return refused.reason
 
 
 def clock(milliseconds: int = 0) -> tuple[type[Action], Answer]:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 from firecron import LockService
 from firecron.testing import FakeTiming, MemoryStore
 
 
-def make_service() -> tuple[LockService, MemoryStore]:
+class Service(NamedTuple):
+    locks: LockService
+    store: Any
+    timing: FakeTiming
+
+
+def make_service(kind: Callable[[Callable[[], int]], MemoryStore] = MemoryStore) -> Service:
     timing = FakeTiming()
-    store = MemoryStore(timing.now)
-    return LockService(store=store, timing=timing, has_threads=False), store
+    store = kind(timing.now)
+    return Service(LockService(store=store, timing=timing, has_threads=False), store, timing)

@@ -15,6 +15,8 @@ PAUSED: dict[str, object] = {
     "pausedAt": NOW - 60_000,
     "pausedWhy": "the feed is down",
     "pausedUntil": NOW,
+    "pausedWith": "0123456789ab",
+    "pausedOver": "[]",
 }
 OVER = {**PAUSED, "resumedAt": NOW - 90_000}
 

@@ -1,8 +1,9 @@
-"""A lease: what its holder can see of it, and that its end is told once, whoever notices."""
+"""A lease: what its holder can see of it, that its end is told once, and that it is given back once."""
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -11,11 +12,11 @@ import pytest
 from tests.simulation.instance import Instance
 from tests.simulation.network import failing
 from tests.simulation.world import World
+from tests.unit.threads import Watched
 
 from firecron import Cancelled, Lease, LeaseLost
 from firecron.base.clocks import TimedLock
 from firecron.errors import Denied, Unavailable
-from firecron.lock.blocks import try_once
 
 NINE = datetime(2026, 11, 18, 9, 0, tzinfo=UTC)
 
@@ -36,27 +37,6 @@ def test_a_lease_is_true_and_shows_what_it_is(world: World, one: Instance) -> No
     assert (lease.slot, lease.attempt) == (None, None)
     assert lease.expires_at.timestamp() * 1000 == node["expiresAt"]
     assert repr(lease) == "<Lease job held until 2026-11-18T09:01:00Z>"
-
-
-def test_a_lease_without_a_fence_has_none(one: Instance) -> None:
-    """A fence is there when it was asked for."""
-    assert one.acquire().fence is None
-
-
-def test_a_claimed_slot_is_seen(world: World, one: Instance) -> None:
-    """A lease of a claimed tick knows it, and which claim it is."""
-    bid = one.locks.database.bid("job", 60, slot="2026-11-18T09:00:00Z")
-    lease = try_once(one.locks.database, bid)
-    assert isinstance(lease, Lease)
-    assert (lease.slot, lease.attempt) == ("2026-11-18T09:00:00Z", 1)
-
-
-@pytest.mark.parametrize(("seconds", "lost"), [(58.999, False), (59, True), (59.001, True), (3600, True)])
-def test_the_end_is_noticed_without_a_keeper(world: World, one: Instance, seconds: float, lost: bool) -> None:
-    """A lease is good until the margin before its expiry, and not at that instant; who looks, sees it."""
-    lease = after(one.acquire(ttl=60), seconds, world)
-    assert bool(lease.lost) is lost
-    assert lease.is_held() is not lost
 
 
 def test_lost_is_a_flag_and_an_event(world: World, one: Instance) -> None:
@@ -83,7 +63,7 @@ def test_a_lease_is_lost_once(world: World, one: Instance) -> None:
         assert lease.lost
         lease.lose("said again")
         assert one.renew() is None
-    [told] = [event for event in one.events if event.slug == "lock.lost"]
+    [told] = one.said("lock.lost")
     assert told.level == logging.ERROR
     assert told.message == 'Lock "job" lost: its lease ran out and was not renewed'
     assert told.fields["holder"] == lease.holder
@@ -97,18 +77,6 @@ def test_what_is_lost_before_its_end_is_kept_no_more(world: World, one: Instance
     assert one.renew() is None
 
 
-def test_a_renewal_lengthens_the_lease_to_its_ttl(world: World, one: Instance) -> None:
-    """`renew` gives the lease a whole ttl from now, in the record and for the holder."""
-    lease = after(one.acquire(ttl=60), 50, world)
-    assert lease.renew()
-    node = world.node()
-    assert node
-    assert node["expiresAt"] == world.now() + 60_000
-    assert lease.expires_at.timestamp() * 1000 == node["expiresAt"]
-    assert not after(lease, 58, world).lost
-    assert after(lease, 1, world).lost
-
-
 @pytest.mark.parametrize("seconds", [59, 3600])
 def test_what_is_lost_is_not_renewed(world: World, one: Instance, seconds: float) -> None:
     """After its end a lease stays lost, also while the record is still there, and RTDB isn't asked for that."""
@@ -117,16 +85,6 @@ def test_what_is_lost_is_not_renewed(world: World, one: Instance, seconds: float
     assert lease.renew() is False
     assert lease.lost
     assert (world.node(), len(one.network.calls)) == before
-
-
-def test_what_is_released_is_not_renewed(world: World, one: Instance) -> None:
-    """A released lease can't be renewed, and that tells of no loss."""
-    lease = one.acquire()
-    assert lease.release()
-    assert lease.renew() is False
-    assert not lease.was_lost
-    assert "lock.lost" not in one.slugs()
-    assert world.node() == {}
 
 
 @pytest.mark.parametrize("error", [Unavailable("down"), Denied("no")])
@@ -217,7 +175,7 @@ def test_a_listener_that_raises_breaks_nothing(
     end(world, one, lease)
     lease.when_lost(failing(RuntimeError("Event loop is closed")))
     assert heard == ["next"]
-    told = [event for event in one.events if event.slug == "listener.failed"]
+    told = one.said("listener.failed")
     assert len(told) == 2
     assert all("Event loop is closed" in event.message and event.level == logging.ERROR for event in told)
 
@@ -353,3 +311,159 @@ def test_a_callback_for_a_cancellation_that_raises_breaks_nothing(one: Instance)
     assert heard == [0, 1]
     [told] = one.said("listener.failed")
     assert told.message == "The callback for the cancellation of lock \"job\" raised RuntimeError('boom')"
+
+
+def held_up(one: Instance) -> tuple[threading.Event, threading.Event]:
+    """The next write's request has begun, and it may go on."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def stop() -> None:
+        begun.set()
+        assert go_on.wait(20)
+
+    one.network.next("swap", before=stop)
+    return begun, go_on
+
+
+def test_a_release_deletes_a_plain_lock(world: World, one: Instance) -> None:
+    """A plain lock leaves nothing behind, and is told once."""
+    lease = one.acquire()
+    assert lease.release() is True
+    assert world.node() == {}
+    assert one.renew() is None, "the keeper has nothing to keep"
+    assert lease.is_held() is False
+    world.advance(3600)
+    assert lease.lost
+    assert not lease.was_lost
+    assert one.slugs() == ["lock.acquired", "lock.released"]
+    assert repr(lease).startswith("<Lease job released")
+
+
+def test_two_threads_release_at_once(world: World, one: Instance) -> None:
+    """Of two releases at the same time one does it, and the other returns without waiting."""
+    lease = one.acquire()
+    under_way, go_on = held_up(one)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(lease.release)
+        assert under_way.wait(20)
+        assert lease.release() is False
+        go_on.set()
+        assert first.result(20) is True
+    assert world.node() == {}
+    assert one.slugs() == ["lock.acquired", "lock.released"]
+
+
+def test_a_release_waits_for_a_renewal_under_way(world: World, one: Instance) -> None:
+    """The node is as the release left it, also when a renewal was in flight: it is not put back."""
+    requesting = Watched()
+    one.timing.make_lock = lambda: requesting
+    lease = one.acquire()
+    renewing, go_on = held_up(one)
+    with ThreadPoolExecutor(2) as pool:
+        renewal = pool.submit(lease.renew)
+        assert renewing.wait(20)
+        requesting.wait()
+        release = pool.submit(lease.release)
+        requesting.wait()
+        go_on.set()
+        assert renewal.result(20) is True
+        assert release.result(20) is True
+    assert one.network.methods[-2:] == ["swap", "swap"]
+    assert world.node() == {}
+    assert not lease.was_lost
+
+
+def test_a_renewal_that_waited_beside_a_release_sends_nothing(world: World, one: Instance) -> None:
+    """Once the release has begun, a renewal that waits for its turn asks the database nothing, whoever comes first."""
+    requesting = Watched()
+    one.timing.make_lock = lambda: requesting
+    lease = one.acquire()
+    assert requesting.acquire()
+    requesting.wait()
+    with ThreadPoolExecutor(2) as pool:
+        renewal = pool.submit(lease.renew)
+        requesting.wait()
+        release = pool.submit(lease.release)
+        requesting.wait()
+        requesting.release()
+        assert renewal.result(20) is False
+        assert release.result(20) is True
+    assert one.network.methods.count("swap") == 2
+    assert world.node() == {}
+
+
+def test_a_release_does_not_wait_for_a_renewal_for_ever(world: World) -> None:
+    """A renewal that hangs costs the release its own deadline, and no more; it is told as a failed release."""
+    one = Instance(world, release_timeout=0.05, request_timeout=0.05)
+    lease = one.acquire()
+    renewing, go_on = held_up(one)
+    with ThreadPoolExecutor(1) as pool:
+        renewal = pool.submit(lease.renew)
+        assert renewing.wait(20)
+        assert lease.release() is False
+        go_on.set()
+        renewal.result(20)
+    [told] = one.said("lock.release_failed")
+    assert "a renewal under way did not end in time" in told.message
+
+
+@pytest.mark.parametrize(
+    "error", [Unavailable("down"), Denied("no"), ValueError("a bug"), RuntimeError("can't start new thread")]
+)
+def test_a_release_never_raises(world: World, one: Instance, error: Exception) -> None:
+    """Whatever goes wrong in a release is told, with when the lock frees itself, and raised to nobody."""
+    lease = one.acquire()
+    one.network.next("swap", before=failing(error), times=50)
+    assert lease.release() is False
+    [told] = one.said("lock.release_failed")
+    assert told.level == logging.ERROR
+    assert told.message.startswith('Failed to release lock "job": ')
+    assert str(error) in told.message
+    assert told.message.endswith("It expires at 2026-11-18T09:01:00Z")
+    assert not lease.is_held()
+
+
+@pytest.mark.parametrize(
+    ("gone", "why"),
+    [({}, "the node was deleted"), ({"expiresAt": 1, "holder": "x", "instanceId": "rev-9"}, "rev-9 holds it now")],
+    ids=["deleted", "taken"],
+)
+def test_a_release_that_finds_the_lock_gone_tells_of_the_loss(
+    world: World, one: Instance, gone: object, why: str
+) -> None:
+    """A holder that learns only from its release that the lock was not its own any more has lost it, and says so."""
+    lease = one.acquire()
+    world.put(gone)
+    assert lease.release() is False
+    assert world.node() == gone
+    assert lease.lost
+    assert lease.was_lost
+    [told] = one.said("lock.lost")
+    assert why in told.message
+
+
+def test_releasing_what_is_lost_tells_of_no_second_loss(world: World, one: Instance) -> None:
+    """A release after a loss cleans up what is still the holder's, tells of nothing twice, and of no release."""
+    lease = one.acquire()
+    world.advance(60)
+    assert lease.lost
+    assert lease.release() is True
+    assert world.node() == {}
+    assert one.slugs().count("lock.lost") == 1
+    gone = one.acquire()
+    world.advance(60)
+    assert gone.lost
+    world.put(None)
+    assert gone.release() is False
+    assert one.slugs().count("lock.lost") == 2
+    assert "lock.released" not in one.slugs()
+
+
+def test_a_lease_may_be_lost_while_its_release_is_under_way(world: World, one: Instance) -> None:
+    """Once the release has begun, the passing of time is no loss: the holder had ended before."""
+    lease = one.acquire()
+    one.network.next("swap", before=lambda: world.advance(0.5))
+    world.advance(58.9)
+    assert lease.release() is True
+    assert not lease.was_lost
+    assert "lock.lost" not in one.slugs()

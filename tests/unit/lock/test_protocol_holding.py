@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.lock.dialogues import ABSENT, DONE, DOWN, NO, THEIRS, acquire, clock, converse, swaps
+from tests.unit.lock.dialogues import ABSENT, DONE, DOWN, NO, THEIRS, clock, converse, swaps, wins
 from tests.unit.lock.records import EXPIRES, MARGIN, NOW, TTL, at, node, slot
 
 from firecron.base.clocks import Moment
 from firecron.errors import Denied, StoreError
-from firecron.lock.protocol import Action, Answer, BackOff, Held, Read, Swap, Swapped, cancelling, releasing, renewing
+from firecron.lock.protocol import (
+    Action,
+    Answer,
+    BackOff,
+    Held,
+    Read,
+    Swap,
+    Swapped,
+    cancelling,
+    editing,
+    releasing,
+    renewing,
+)
 from firecron.lock.record import Lost, Trust
 from firecron.store import NULL_ETAG, Snapshot
 
@@ -17,9 +29,7 @@ MINE = Snapshot("mine", node(holder="mine", slot=slot(), unfinished=slot(), fenc
 
 def in_hand(snapshot: Snapshot = MINE) -> Held:
     trust = Trust(EXPIRES, Moment(EXPIRES - TTL, EXPIRES - TTL - NOW))
-    held, _ = acquire(clock(), (Read, snapshot), clock(), known=snapshot, written={EXPIRES: trust})
-    assert isinstance(held, Held)
-    return held
+    return wins(clock(), (Read, snapshot), clock(), known=snapshot, written={EXPIRES: trust})[0]
 
 
 def renew(*dialogue: tuple[type[Action], Answer | StoreError]) -> tuple[Held | Lost, list[Action]]:
@@ -249,3 +259,37 @@ def test_a_denied_cancel_is_settled_by_a_read() -> None:
     changed = Snapshot("renewed", node(holder="mine", fence=7))
     left, _ = cancel((Read, MINE), clock(), (Swap, NO), (Read, changed), clock(), (Swap, DONE))
     assert isinstance(left, Snapshot)
+
+
+def edit(
+    *dialogue: tuple[type[Action], Answer | StoreError], known: Snapshot | None = None
+) -> tuple[tuple[Snapshot, str | None], list[Action]]:
+    """Have `mark` be 1 in a node, unless it is there."""
+
+    def decide(node: object, now: int) -> dict[str, object] | str:
+        fields = node if isinstance(node, dict) else {}
+        return "it is there" if "mark" in fields else {**fields, "mark": 1}
+
+    return converse(editing(decide, known), *dialogue)
+
+
+def test_an_edit_may_rest_on_what_was_seen_and_an_answer_not() -> None:
+    """A node that was seen is written at once; what says that nothing is to be written is read first."""
+    (left, said), steps = edit(clock(), (Swap, DONE), known=ABSENT)
+    assert (left, said, swaps(steps)) == (Snapshot("new", {"mark": 1}), None, [Swap(ABSENT.etag, {"mark": 1})])
+    seen = Snapshot("seen", {"mark": 1})
+    (left, said), _ = edit(clock(), (Read, seen), clock(), known=seen)
+    assert (left, said) == (seen, "it is there")
+    (left, said), steps = edit(clock(), (Read, ABSENT), clock(), (Swap, DONE), known=seen)
+    assert (said, len(swaps(steps))) == (None, 1)
+
+
+@pytest.mark.parametrize("first", [(Swap, Snapshot("x", {"mark": 1})), (Swap, NO)], ids=["overtaken", "denied"])
+def test_an_edit_that_was_made_meanwhile_is_not_made_again(first: tuple[type[Action], Answer | StoreError]) -> None:
+    """What the node says by then is fresh, so it is the answer."""
+    there = Snapshot("x", {"mark": 1})
+    reads = [] if isinstance(first[1], Snapshot) else [(Read, there)]
+    (left, said), _ = edit(clock(), first, *reads, clock(), known=ABSENT)
+    assert (left, said) == (there, "it is there")
+    (left, said), _ = edit(clock(), (Swap, DOWN), (BackOff, None), (Read, there), clock(), known=ABSENT)
+    assert (left, said) == (there, "it is there")

@@ -1,13 +1,15 @@
-"""What a claim writes: its own fields, and everything that the record has to remember."""
+"""What a claim writes: its own fields, and everything that the record has to remember; and when its lease is over."""
 
 from __future__ import annotations
 
 import pytest
-from tests.unit.lock.records import MARGIN, NOW, TTL, at, node, released_node, request, slot, taken
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.lock.records import DAY, MARGIN, NOW, TTL, at, node, released_node, request, slot, taken
 
 from firecron.base.clocks import Moment
 from firecron.base.instants import to_text
-from firecron.lock.record import Missed, Request, Take, decide
+from firecron.lock.record import LockRecord, Missed, Request, Take, Trust, decide
 
 UNKNOWN = {"note": {"by": "an operator"}, "team": "mail"}
 OWN = {
@@ -19,19 +21,14 @@ OWN = {
     "instance": "i1",
     "instanceId": "rev-1",
 }
-REMEMBERING = released_node(
-    attempt=3,
-    fence=9,
-    missedAfter=slot(-600),
-    missedMore=f"{slot(-400)}/{slot(-350)} {slot(-300)}/{slot(-250)}",
-    missedUntil=slot(-500),
-    outcome="failed",
-    paused=False,
-    slot=slot(-60),
-    succeededSlot=slot(-180),
-    unfinished=slot(-120),
-    **UNKNOWN,
-)
+MISSED: dict[str, object] = {
+    "missedAfter": slot(-600),
+    "missedMore": f"{slot(-400)}/{slot(-350)} {slot(-300)}/{slot(-250)}",
+    "missedUntil": slot(-500),
+}
+# What every claim of it keeps.
+KEPT: dict[str, object] = {"fence": 9, "paused": False, "succeededSlot": slot(-180), **UNKNOWN}
+REMEMBERING = released_node(attempt=3, outcome="failed", slot=slot(-60), unfinished=slot(-120), **MISSED, **KEPT)
 AT_ONCE = {"expires": to_text(NOW), "expiresAt": NOW, "releasedAt": NOW}
 
 CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
@@ -47,18 +44,7 @@ CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
     "no slot: all that the record knows of slots stays": (
         REMEMBERING,
         request(),
-        {
-            "attempt": 3,
-            "fence": 9,
-            "missedAfter": slot(-600),
-            "missedMore": f"{slot(-400)}/{slot(-350)} {slot(-300)}/{slot(-250)}",
-            "missedUntil": slot(-500),
-            "paused": False,
-            "slot": slot(-60),
-            "succeededSlot": slot(-180),
-            "unfinished": slot(-120),
-            **UNKNOWN,
-        },
+        {**KEPT, **MISSED, "attempt": 3, "slot": slot(-60), "unfinished": slot(-120)},
     ),
     "no slot, and something else that was missed": (
         released_node(slot=slot(-60), missedAfter=slot(-600)),
@@ -85,21 +71,9 @@ CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
     "momentary: claimed and let go, and nothing is unfinished": (
         REMEMBERING,
         request(slot=slot(), momentary=True),
-        {
-            "attempt": 1,
-            "fence": 9,
-            "paused": False,
-            "slot": slot(),
-            "succeededSlot": slot(-180),
-            **AT_ONCE,
-            **UNKNOWN,
-        },
+        {**KEPT, "attempt": 1, "slot": slot(), **AT_ONCE},
     ),
-    "momentary, nothing there": (
-        None,
-        request(slot=slot(), momentary=True),
-        {"attempt": 1, "slot": slot(), **AT_ONCE},
-    ),
+    "momentary, nothing there": (None, request(slot=slot(), momentary=True), {"attempt": 1, "slot": slot(), **AT_ONCE}),
     "momentary without a slot: no other run is touched": (
         released_node(slot=slot(-60), unfinished=slot(-60), attempt=1),
         request(momentary=True),
@@ -146,28 +120,12 @@ CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
     "a new slot: it is unfinished, and claimed once": (
         REMEMBERING,
         request(slot=slot()),
-        {
-            "attempt": 1,
-            "fence": 9,
-            "paused": False,
-            "slot": slot(),
-            "unfinished": slot(),
-            "succeededSlot": slot(-180),
-            **UNKNOWN,
-        },
+        {**KEPT, "attempt": 1, "slot": slot(), "unfinished": slot()},
     ),
     "a rerun: one claim more, and the newest slot stays": (
         REMEMBERING,
         request(slot=slot(-120), rerun=True, fenced=True),
-        {
-            "attempt": 4,
-            "fence": NOW,
-            "paused": False,
-            "slot": slot(-60),
-            "unfinished": slot(-120),
-            "succeededSlot": slot(-180),
-            **UNKNOWN,
-        },
+        {**KEPT, "attempt": 4, "fence": NOW, "slot": slot(-60), "unfinished": slot(-120)},
     ),
     "a rerun of the newest slot, without a count of claims": (
         released_node(slot=slot(-60), unfinished=slot(-60)),
@@ -177,15 +135,7 @@ CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
     "a rerun that was overtaken claims a new slot as anybody does": (
         REMEMBERING,
         request(slot=slot(-30), rerun=True),
-        {
-            "attempt": 1,
-            "fence": 9,
-            "paused": False,
-            "slot": slot(-30),
-            "unfinished": slot(-30),
-            "succeededSlot": slot(-180),
-            **UNKNOWN,
-        },
+        {**KEPT, "attempt": 1, "slot": slot(-30), "unfinished": slot(-30)},
     ),
     "the original's record": (
         {"acquiredAt": NOW - 99_000, "expiresAt": NOW - 9_000, "instanceId": "nest-1"},
@@ -229,11 +179,16 @@ def test_who_wants_no_fence_leaves_it_alone() -> None:
     assert "fence" not in taken(released_node())
 
 
+def claimed(now: Moment) -> Take:
+    decision = decide(None, request(), now, {})
+    assert isinstance(decision, Take)
+    return decision
+
+
 def test_a_claim_brings_its_lease() -> None:
     """The lease is reckoned from the very reading that made `expiresAt`."""
     now = at(NOW, mono=123.25)
-    decision = decide(None, request(), now, {})
-    assert isinstance(decision, Take)
+    decision = claimed(now)
     assert decision.trust.reading is now
     assert decision.trust.expires_at == decision.record.expiresAt == NOW + TTL
     assert decision.trust.ends(MARGIN) == 123.25 + TTL - MARGIN
@@ -242,8 +197,7 @@ def test_a_claim_brings_its_lease() -> None:
 @pytest.mark.parametrize(("late", "trusted"), [(-1, True), (-0.001, True), (0, False), (1, False)])
 def test_trust_ends_the_margin_before_the_expiry(late: float, trusted: bool) -> None:
     """A holder trusts its lease until its end less the margin, and not at that instant."""
-    decision = decide(None, request(), at(NOW, mono=1_000.0), {})
-    assert isinstance(decision, Take)
+    decision = claimed(at(NOW, mono=1_000.0))
     assert decision.trust.is_trusted(1_000.0 + TTL - MARGIN + late, MARGIN) is trusted
 
 
@@ -263,6 +217,28 @@ def test_trust_ends_sooner_where_the_clock_may_be_wrong_by_more_than_the_margin(
 ) -> None:
     """Where a clock may be wrong by more than the margin at the end of a lease, trust in it ends sooner by that."""
     now = Moment(NOW, 0.0, uncertainty, drift)
-    decision = decide(None, request(), now, {})
-    assert isinstance(decision, Take)
+    decision = claimed(now)
     assert decision.trust.ends(MARGIN) == pytest.approx(TTL - stops)
+
+
+DRIFT = 200e-6
+
+
+@given(
+    ttl=st.integers(6_000, DAY),
+    error=st.floats(-1, 1),
+    rate=st.floats(-1, 1),
+    contender=st.floats(-1, 1),
+    uncertainty=st.floats(0, MARGIN),
+)
+def test_a_lease_of_any_length_is_over_before_anybody_takes_the_lock(
+    ttl: int, error: float, rate: float, contender: float, uncertainty: float
+) -> None:
+    # The estimate is wrong by `error` of its uncertainty, and the clock by `rate` of the drift; it read at true time 0.
+    reading = Moment(round(NOW + error * uncertainty), 0.0, uncertainty, DRIFT)
+    expires_at = reading.server + ttl
+    stops_at = Trust(expires_at, reading).ends(MARGIN) / (1 + rate * DRIFT)
+    # By the contender's clock, which is wrong by up to the margin; half a millisecond is what rounding the reading
+    # costs here.
+    record = LockRecord(expiresAt=expires_at)
+    assert record.is_live(int(NOW + stops_at + contender * MARGIN) - 2, MARGIN)

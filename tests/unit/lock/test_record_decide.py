@@ -115,10 +115,7 @@ def test_what_is_not_mine(current: dict[str, object], written: dict[Number, Trus
 
 def test_mine_comes_with_the_lease_of_the_write_that_landed() -> None:
     """Of several writes the one that is there counts, however late it is found."""
-    first, second = (
-        Trust(EXPIRES, Moment(EXPIRES - TTL, 1.0)),
-        Trust(EXPIRES + 9, Moment(EXPIRES - TTL + 9, 10.0)),
-    )
+    first, second = (Trust(EXPIRES, Moment(EXPIRES - TTL, 1.0)), Trust(EXPIRES + 9, Moment(EXPIRES - TTL + 9, 10.0)))
     written: dict[Number, Trust] = {first.expires_at: first, second.expires_at: second}
     decision = decide(node(holder="mine"), request(), at(mono=40_000.0), written)
     assert isinstance(decision, Mine)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.lock.records import MARGIN, NOW, node, request, slot, taken
 
-from firecron.lock.record import Idle, LockRecord, parse, released
+from firecron.lock.record import Idle, LockRecord, Request, parse, released
 
 RUN: dict[str, object] = {"attempt": 1, "fence": 9, "slot": slot(-60), "unfinished": slot(-60)}
 HELD = node(holder="mine", **RUN)
@@ -47,19 +47,15 @@ def test_a_run_by_hand_counts_nothing() -> None:
 
 
 @pytest.mark.parametrize("wanted", [request(slot=slot(), fenced=True), request(fenced=True), request()])
-def test_who_takes_over_from_a_run_that_died_counts_it(wanted: object) -> None:
+def test_who_takes_over_from_a_run_that_died_counts_it(wanted: Request) -> None:
     """The next tick, a run by hand or a plain lock: nobody else would."""
-    assert taken({**DIED, "failures": 2}, wanted)["failures"] == 3  # type: ignore[arg-type]  # a Request each
-    assert taken(DIED, wanted)["failures"] == 1  # type: ignore[arg-type]  # as above
+    assert taken({**DIED, "failures": 2}, wanted)["failures"] == 3
+    assert taken(DIED, wanted)["failures"] == 1
 
 
 @pytest.mark.parametrize(
     "before",
-    [
-        {**DIED, **LET_GO},
-        {name: value for name, value in DIED.items() if name != "unfinished"},
-        {**DIED, "cancel": 9},
-    ],
+    [{**DIED, **LET_GO}, {name: value for name, value in DIED.items() if name != "unfinished"}, {**DIED, "cancel": 9}],
     ids=["it was released: counted, or interrupted", "it has ended", "it was cancelled"],
 )
 def test_other_claims_leave_the_count(before: dict[str, object]) -> None:
@@ -70,11 +66,11 @@ def test_other_claims_leave_the_count(before: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("wanted", [request(slot=slot(), fenced=True), request(fenced=True), request()])
-def test_a_success_that_an_older_version_did_not_count_ends_the_count(wanted: object) -> None:
+def test_a_success_that_an_older_version_did_not_count_ends_the_count(wanted: Request) -> None:
     """It has left the number in the node. The next claim drops it, so the failures after it are counted from one."""
     before = {**DIED, **LET_GO, "failures": 2, "outcome": "succeeded"}
     del before["unfinished"]
-    assert "failures" not in taken(before, wanted)  # type: ignore[arg-type]  # a Request each
+    assert "failures" not in taken(before, wanted)
 
 
 @pytest.mark.parametrize(("typed", "then"), [("many", 1), (-1, 1), (True, 1), ({"by": "Ann"}, 1), (0, 1), (1.5, 2.5)])

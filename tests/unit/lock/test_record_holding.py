@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.unit.lock.records import DAY, EXPIRES, MARGIN, NOW, TTL, at, node, slot
 
@@ -16,6 +18,21 @@ WHOLE = node(
 )
 # A lease that is far from its end, so that the record alone decides.
 LONG = Trust(NOW + DAY, Moment(NOW, 0.0))
+
+
+def left_by(current: object, **given: Any) -> LockRecord:
+    """The record that a release leaves."""
+    record = released(current, "mine", NOW, **given)
+    assert isinstance(record, LockRecord)
+    return record
+
+
+def held(current: object) -> LockRecord:
+    """The record as its holder sees it."""
+    record = check_holding(current, "mine", NOW)
+    assert isinstance(record, LockRecord)
+    return record
+
 
 OVER: dict[str, tuple[object, str]] = {
     "deleted": (None, "deleted"),
@@ -88,8 +105,7 @@ KEPT = {
 @pytest.mark.parametrize("fields", KEPT.values(), ids=KEPT.keys())
 def test_a_record_with_something_to_remember_is_kept(fields: dict[str, object]) -> None:
     """What the next holder has to know outlives the release."""
-    answer = released({**PLAIN, **fields}, "mine", NOW)
-    assert isinstance(answer, LockRecord)
+    answer = left_by({**PLAIN, **fields})
     assert answer.to_json() == {**PLAIN, **fields, **RELEASED}
 
 
@@ -115,15 +131,13 @@ def test_a_minimum_hold_outlives_the_release(off: int) -> None:
 
 def test_a_minimum_hold_in_the_past_does_not_backdate_the_release() -> None:
     """What is kept anyway expires now, not when its minimum hold ended."""
-    answer = released({**PLAIN, "fence": 1, "acquiredAt": NOW - 90_000}, "mine", NOW, hold_at_least=5_000)
-    assert isinstance(answer, LockRecord)
+    answer = left_by({**PLAIN, "fence": 1, "acquiredAt": NOW - 90_000}, hold_at_least=5_000)
     assert answer.expiresAt == NOW
 
 
 def test_a_release_after_the_expiry_is_still_a_release() -> None:
     """While nobody has taken it, an expired record is its holder's to release."""
-    answer = released({**WHOLE, "expiresAt": NOW - DAY}, "mine", NOW, outcome="succeeded")
-    assert isinstance(answer, LockRecord)
+    answer = left_by({**WHOLE, "expiresAt": NOW - DAY}, outcome="succeeded")
     assert answer.releasedAt == answer.expiresAt == NOW
 
 
@@ -134,8 +148,7 @@ def test_a_release_after_the_expiry_is_still_a_release() -> None:
 )
 def test_only_the_slot_that_has_ended_is_finished(finished: str | None, unfinished: str | None) -> None:
     """A release takes `unfinished` away only when it names the run that ended; the outcome is written as told."""
-    answer = released(WHOLE, "mine", NOW, outcome="succeeded", finished=finished)
-    assert isinstance(answer, LockRecord)
+    answer = left_by(WHOLE, outcome="succeeded", finished=finished)
     newest = {} if finished is None else {"succeededSlot": finished}
     expected = {**WHOLE, **RELEASED, **newest, "outcome": "succeeded", "unfinished": unfinished}
     assert answer.to_json() == {name: value for name, value in expected.items() if value is not None}
@@ -173,8 +186,7 @@ def test_the_newest_tick_that_succeeded_is_remembered(
 ) -> None:
     """A release with success writes its tick, never one that is older than what is there, or newer than `slot`."""
     held = {key: value for key, value in {**WHOLE, "succeededSlot": before}.items() if value is not None}
-    answer = released(held, "mine", NOW, outcome=outcome, finished=finished)
-    assert isinstance(answer, LockRecord)
+    answer = left_by(held, outcome=outcome, finished=finished)
     assert answer.succeededSlot == after
 
 
@@ -190,8 +202,7 @@ def test_the_newest_tick_that_succeeded_is_remembered(
 )
 def test_only_a_tick_that_was_claimed_has_succeeded(fields: dict[str, object], newest: str | None) -> None:
     """What is later than the last claim was typed by hand, and counts as none."""
-    record = check_holding(node(holder="mine", **fields), "mine", NOW)
-    assert isinstance(record, LockRecord)
+    record = held(node(holder="mine", **fields))
     assert record.newest_success() == newest
 
 
@@ -202,8 +213,7 @@ def test_a_lock_without_ticks_remembers_no_success() -> None:
 
 def test_a_release_without_an_outcome_leaves_none() -> None:
     """An outcome that was left over is not taken for this run's."""
-    answer = released(WHOLE, "mine", NOW)
-    assert isinstance(answer, LockRecord)
+    answer = left_by(WHOLE)
     assert "outcome" not in answer.to_json()
 
 
@@ -233,16 +243,14 @@ def test_a_cancel_asks_one_acquisition_and_changes_nothing_else() -> None:
 def test_a_record_is_cancelled_by_its_own_fence_only(cancel: object, is_cancelled: bool) -> None:
     """Anything else in `cancel` means nothing, and breaks nothing: an operator may have typed it."""
     for fence in (9, 1):
-        record = check_holding({**WHOLE, "fence": fence, "cancel": cancel}, "mine", NOW)
-        assert isinstance(record, LockRecord)
+        record = held({**WHOLE, "fence": fence, "cancel": cancel})
         assert record.is_cancelled is (is_cancelled and fence == 9)
         assert record.open_slot == (None if record.is_cancelled else slot())
 
 
 def test_without_a_fence_nothing_is_cancelled() -> None:
     """A record without a fence and without a cancel is not cancelled: nothing equals nothing."""
-    record = check_holding(node(holder="mine"), "mine", NOW)
-    assert isinstance(record, LockRecord)
+    record = held(node(holder="mine"))
     assert not record.is_cancelled
 
 
@@ -252,15 +260,13 @@ def test_renewal_and_release_keep_a_cancel() -> None:
     renewal = renewed(asked, "mine", TTL, at(), LONG, MARGIN, None)
     assert isinstance(renewal, Take)
     assert renewal.record.is_cancelled
-    left = released(asked, "mine", NOW, finished=slot(), tick=slot())
-    assert isinstance(left, LockRecord)
+    left = left_by(asked, finished=slot(), tick=slot())
     assert left.is_cancelled
 
 
 def test_a_holder_without_a_slot_takes_its_cancel_with_it() -> None:
     """What is unfinished in its record was another run's, which nobody has cancelled."""
-    left = released({**WHOLE, "cancel": 9, "cancelWhy": "x"}, "mine", NOW)
-    assert isinstance(left, LockRecord)
+    left = left_by({**WHOLE, "cancel": 9, "cancelWhy": "x"})
     assert (left.is_cancelled, left.cancelWhy, left.open_slot) == (False, None, slot())
 
 
@@ -306,7 +312,6 @@ def test_a_released_record_says_how_the_run_of_its_unfinished_slot_was_cut_short
 ) -> None:
     """It was cut short in order, or with its lease; of another run's end the record says nothing beside that slot."""
     held = node(holder="mine", slot=slot(), unfinished=slot(), releasedAt=None, outcome=outcome)
-    after = released(held, "mine", NOW, outcome=outcome, tick=tick) if is_released else LockRecord.model_validate(held)
-    assert isinstance(after, LockRecord)
+    after = left_by(held, outcome=outcome, tick=tick) if is_released else LockRecord.of(held)
     assert after.unfinished == slot()
     assert after.ended_as == ended

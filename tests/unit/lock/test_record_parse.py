@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from tests.unit.lock.records import DAY, EXPIRES, NOW, at, node, released_node, request, slot, taken, verdict
 
-from firecron.base.instants import to_text
+from firecron.base.instants import check_instant, check_spans, to_text
 from firecron.errors import Malformed
-from firecron.lock.record import LOCK_FIELDS, Idle, LockRecord, Refused, decide, parse
+from firecron.lock.record import FIELDS, LOCK_FIELDS, Idle, LockRecord, Refused, decide, parse
 
 NUMBERS = ("acquiredAt", "attempt", "expiresAt", "fence", "releasedAt")
 TEXTS = ("holder", "instance", "instanceId", "outcome")
@@ -35,6 +39,13 @@ NO_INSTANTS = (
 WRONG_NUMBERS: tuple[object, ...] = ("1794992400123", "", True, False, {}, [1], {".sv": "timestamp"})
 WRONG_TEXTS: tuple[object, ...] = (1, 1.5, True, {}, ["a"])
 WRONG_SLOTS: tuple[object, ...] = (NOW, True, {}, *NO_INSTANTS)
+
+
+def record_of(found: object) -> LockRecord:
+    record = parse(found, NOW)
+    assert isinstance(record, LockRecord)
+    return record
+
 
 MALFORMED: list[tuple[str, object, str]] = [
     *[("whole node", broken, type(broken).__name__) for broken in ("locked", 1, 1.5, True, False, [], ["a"])],
@@ -65,6 +76,7 @@ def test_what_is_no_record_is_refused_to_everybody(broken: object, named: str) -
 @pytest.mark.parametrize(
     "idle",
     [
+        None,
         {},
         {"paused": True},
         {"paused": False},
@@ -73,55 +85,31 @@ def test_what_is_no_record_is_refused_to_everybody(broken: object, named: str) -
         {"paused": "x", "note": {"by": "me"}},
     ],
 )
-def test_a_node_without_a_lock_field_is_idle(idle: dict[str, object]) -> None:
-    """`paused` and unknown fields are no lock: nobody holds it."""
+def test_a_node_without_a_lock_field_is_idle(idle: dict[str, object] | None) -> None:
+    """Nothing, `paused` and unknown fields are no lock: nobody holds it, and they are kept."""
     current = parse(idle, NOW)
     assert isinstance(current, Idle)
-    assert current.kept == idle
-
-
-def test_nothing_there_is_idle() -> None:
-    """An absent node is a free lock with nothing to keep."""
-    current = parse(None, NOW)
-    assert isinstance(current, Idle)
-    assert current.kept == {}
+    assert current.kept == (idle or {})
 
 
 def test_every_field_of_the_contract_is_known() -> None:
     """A record is known by any of its fields, except those that an operator writes: `paused` and `cancel`."""
     assert {
-        "acquired",
-        "acquiredAt",
-        "attempt",
-        "expires",
-        "expiresAt",
-        "fence",
-        "holder",
-        "instance",
-        "instanceId",
-        "missedAfter",
-        "missedMore",
-        "missedUntil",
-        "outcome",
-        "releasedAt",
-        "renews",
-        "slot",
-        "succeededSlot",
+        "acquired", "acquiredAt", "attempt", "expires", "expiresAt", "fence", "holder", "instance", "instanceId",
+        "missedAfter", "missedMore", "missedUntil", "outcome", "releasedAt", "renews", "slot", "succeededSlot",
         "unfinished",
-    } == LOCK_FIELDS
+    } == LOCK_FIELDS  # fmt: skip
 
 
 def test_the_texts_for_people_are_never_read_back() -> None:
     """`acquired` and `expires` may hold anything, and decide nothing."""
-    record = parse(node(acquired=["x"], expires={"y": 1}), NOW)
-    assert isinstance(record, LockRecord)
+    record = record_of(node(acquired=["x"], expires={"y": 1}))
     assert record.expiresAt == EXPIRES
 
 
 def test_numbers_may_have_a_fraction() -> None:
     """JSON has one kind of number, so a console that writes 1.0 breaks nothing."""
-    record = parse(node(expiresAt=EXPIRES + 0.5, attempt=1.0), NOW)
-    assert isinstance(record, LockRecord)
+    record = record_of(node(expiresAt=EXPIRES + 0.5, attempt=1.0))
     assert record.expiresAt == EXPIRES + 0.5
 
 
@@ -137,13 +125,12 @@ def test_a_record_is_stored_as_it_was_read() -> None:
         unfinished=slot(),
         note={"by": "an operator", "tags": [1, 2]},
     )
-    record = parse(whole, NOW)
-    assert isinstance(record, LockRecord)
+    record = record_of(whole)
     assert record.to_json() == whole
 
 
 @pytest.mark.parametrize("name", ["acquiredAt", "attempt", "fence", "releasedAt"])
-@pytest.mark.parametrize("value", [2**53 - 1, 2.0**53, 2**53, 10**400, 1e308, -(2**53)])
+@pytest.mark.parametrize("value", [2**53 - 1, 2.0**53, 2**53, 10**400, 1e308, 1 - 2**53, -(2**53)])
 def test_a_number_that_is_not_counted_exactly_is_malformed(name: str, value: float) -> None:
     """From 2^53 on numbers are no longer exact, so a fence would rise no more; the error says what to set instead."""
     with pytest.raises(Malformed, match=rf"its field {name} is {re.escape(f'{value!r:.40}')}, .* set it to") as told:
@@ -157,6 +144,16 @@ def test_the_highest_fence_has_a_higher_one() -> None:
     after = taken(released_node(fence=2**53 - 3), request(fenced=True))
     assert after["fence"] == 2**53 - 2
     assert isinstance(parse(after, NOW), LockRecord)
+
+
+def test_beyond_the_highest_fence_nobody_acquires() -> None:
+    """The next fence could not be read, so the lock is refused with what to set instead; one without a fence is not."""
+    current = released_node(fence=2**53 - 2)
+    decision = decide(current, request(fenced=True), at(), {})
+    assert isinstance(decision, Refused)
+    assert decision.reason == "malformed"
+    assert decision.detail.startswith(f"its field fence is {2**53 - 2}, beyond what is counted exactly: set it to ")
+    assert taken(current)["fence"] == 2**53 - 2
 
 
 def test_no_attempt_is_negative() -> None:
@@ -180,8 +177,7 @@ def test_a_lock_is_stuck_if_it_expires_more_than_a_day_and_a_minute_ahead(
     late: int, is_stuck: bool, released: int | None
 ) -> None:
     """The longest ttl is a day, and a minute is more than clocks may differ: no lease of firecron's is so long."""
-    record = parse(node(expiresAt=NOW + DAY + 60_000, releasedAt=released), NOW)
-    assert isinstance(record, LockRecord)
+    record = record_of(node(expiresAt=NOW + DAY + 60_000, releasedAt=released))
     assert record.is_stuck(NOW + late) is is_stuck
 
 
@@ -202,9 +198,75 @@ def test_the_refusal_of_a_slot_far_ahead_names_it() -> None:
 )
 def test_an_owner_is_described_with_what_there_is(fields: dict[str, object], owner: str) -> None:
     """The owner's name is made of the fields that the record has."""
-    record = parse(node(**fields), NOW)
-    assert isinstance(record, LockRecord)
+    record = record_of(node(**fields))
     assert record.owner == owner
+
+
+_Instant = Annotated[str, AfterValidator(check_instant)]
+_HIGH = 2**53 - 1
+_Exact = Annotated[int, Field(gt=-_HIGH, lt=_HIGH)] | Annotated[float, Field(gt=-_HIGH, lt=_HIGH)]
+
+
+class Model(BaseModel):
+    """A record as pydantic reads it."""
+
+    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
+
+    acquired: object = None
+    acquiredAt: _Exact | None = None
+    attempt: Annotated[int, Field(ge=0, lt=_HIGH)] | Annotated[float, Field(ge=0, lt=_HIGH)] | None = None
+    cancel: object = None
+    cancelWhy: object = None
+    expires: object = None
+    failures: object = None
+    expiresAt: int | float
+    fence: _Exact | None = None
+    holder: str | None = None
+    instance: str | None = None
+    instanceId: str | None = None
+    missedAfter: _Instant | None = None
+    missedMore: Annotated[str, AfterValidator(check_spans)] | None = None
+    missedUntil: _Instant | None = None
+    outcome: str | None = None
+    releasedAt: _Exact | None = None
+    renews: object = None
+    slot: _Instant | None = None
+    succeededSlot: _Instant | None = None
+    unfinished: _Instant | None = None
+
+
+def said_of(node: dict[str, object]) -> object:
+    """Return the values of a record by pydantic's model, or what is to be said of the first that is wrong."""
+    try:
+        found = Model.model_validate(node)
+    except ValidationError as error:
+        first, *others = error.errors()
+        name = first["loc"][0]
+        kinds = {problem["type"] for problem in (first, *others) if problem["loc"][0] == name}
+        if kinds & {"greater_than", "greater_than_equal", "less_than"}:
+            example = 1 if name == "attempt" else NOW
+            return f"its field {name} is {first['input']!r:.40}, beyond what is counted exactly: set it to {example}"
+        return f"its field {name} is wrong: {first['msg']}"
+    return {name: value for name, value in found.model_dump().items() if value is not None}
+
+
+_SLOTS = st.sampled_from([slot(), slot(-60), *NO_INSTANTS, "2026-11-18T09:00:00Z/2026-11-18T09:01:00Z", "a/b c"])
+_NUMBERS = st.integers(-(2**54), 2**54) | st.floats() | st.sampled_from([_HIGH, -_HIGH, _HIGH - 1, 1 - _HIGH, 10**400])
+_VALUES = st.booleans() | _NUMBERS | _SLOTS | st.text() | st.lists(st.integers(), max_size=1) | st.just({"a": 1})
+
+
+@given(st.dictionaries(st.sampled_from([*FIELDS, "note", "paused"]), _VALUES, max_size=3), st.booleans())
+@settings(max_examples=300)
+@example({"fence": True, "slot": 1, "expiresAt": "x"}, False)
+@example({"attempt": float("inf"), "missedMore": f"{slot()}/{slot()} {slot()}"}, True)
+def test_a_record_is_as_strict_as_a_model_and_says_the_same(wrong: dict[str, object], is_whole: bool) -> None:
+    """What is read is what a strict model of pydantic reads, with the words of its first problem, in its order."""
+    fields = {**(node() if is_whole else {}), **wrong}
+    try:
+        said: object = LockRecord.read(fields, NOW).to_json()
+    except Malformed as error:
+        said = str(error)
+    assert said == said_of(fields)
 
 
 def released_by_day(ahead: str) -> dict[str, object]:

@@ -88,7 +88,11 @@ def test_a_pause_is_told_with_who_and_why(world: World, fields: dict[str, object
     assert not refusal.is_strange
 
 
-@pytest.mark.parametrize("fields", [{"paused": "yes"}, {"paused": True, "pausedUntil": "14:00"}])
+@pytest.mark.parametrize(
+    "fields",
+    [{"paused": "yes"}, {"paused": True, "pausedUntil": "14:00"}, {"paused": 1, "expiresAt": START + 9, "holder": "x"}],
+    ids=["a word", "an end", "a live lock"],
+)
 def test_a_pause_that_was_typed_wrongly_is_a_warning_once(world: World, fields: dict[str, object]) -> None:
     """What an operator should look at is a WARNING, once per name."""
     world.put(fields)

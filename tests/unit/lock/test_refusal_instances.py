@@ -48,7 +48,7 @@ def look(signs_of_life: SignsOfLife, seconds: float, **seen: float) -> None:
 def test_the_last_sign_of_life_of_a_holder(fields: dict[str, object], last: float | None) -> None:
     """A holder is silent if its last beat, and what it wrote into the record, is older than three beats at the look."""
     signs_of_life = SignsOfLife()
-    record = LockRecord.model_validate({key: value for key, value in {**RECORD, **fields}.items() if value is not None})
+    record = LockRecord.of({key: value for key, value in {**RECORD, **fields}.items() if value is not None})
     assert signs_of_life.silent_since(record, TTL * 1000) is None
     look(signs_of_life, 120, a1=10, b1=119)
     assert signs_of_life.silent_since(record, TTL * 1000) == (None if last is None else at(last))
@@ -58,7 +58,7 @@ def test_an_instance_is_silent_until_it_is_seen_again() -> None:
     """A silent instance stays so when its nodes are removed, for as long as a lease can last; one process that beats
     makes it alive.
     """
-    record = LockRecord.model_validate(RECORD)
+    record = LockRecord.of(RECORD)
     signs_of_life = SignsOfLife()
     looks: list[tuple[float, Mapping[str, float], float | None]] = [
         (90, {"a1": 0}, None),
@@ -84,7 +84,7 @@ def test_an_instance_that_is_gone_at_the_next_look(missing: str | None) -> None:
     left behind is silent since its last sign of life. Of a lock that is no run's nothing is known.
     """
     run = {**RECORD, "fence": 1, "unfinished": slot()}
-    record = LockRecord.model_validate({name: value for name, value in run.items() if name != missing})
+    record = LockRecord.of({name: value for name, value in run.items() if name != missing})
     signs_of_life = SignsOfLife()
     look(signs_of_life, 130, a1=40)
     assert signs_of_life.silent_since(record, TTL * 1000) is None

@@ -62,7 +62,7 @@ def test_a_bare_number_that_may_be_milliseconds_is_asked_about(call: str, argume
     hours = timedelta(seconds=60_000)
     said: list[list[tuple[str, int, str]]] = []
     for duration in (60_000, hours):
-        locks, _ = make_service()
+        locks = make_service().locks
         heard = recorded(locks.events)
         CALLS[call](locks, **{"ttl": hours, argument: duration})
         said.append([(event.name, event.level, event.message) for event in heard if event.slug == "lock.suspicious"])
@@ -75,7 +75,7 @@ def test_a_bare_number_that_may_be_milliseconds_is_asked_about(call: str, argume
 
 def test_a_number_is_asked_about_once() -> None:
     """The same number of another lock, or of the same one again, is not asked about anew; another number is."""
-    locks, _ = make_service()
+    locks = make_service().locks
     heard = recorded(locks.events)
     for name, ttl in (("job", 60_000), ("job", 60_000), ("other", 60_000), ("other", 30_000)):
         locks.acquire(name, ttl)
@@ -85,7 +85,7 @@ def test_a_number_is_asked_about_once() -> None:
 
 def test_a_wait_without_end_is_refused_and_not_asked_about() -> None:
     """What is no duration at all is the refusal that it was, whatever the number."""
-    locks, _ = make_service()
+    locks = make_service().locks
     for wait in (10**400, float("inf")):
         with pytest.raises(ConfigurationError, match="too long"):
             locks.acquire("job", 60, wait=wait)
@@ -124,9 +124,7 @@ def test_a_forked_child_waits_for_no_thread_of_the_parent() -> None:
             super().after_fork()
             self.forks += 1
 
-    timing = FakeTiming()
-    store = Forking(timing.now)
-    locks = LockService(store=store, timing=timing, has_threads=False)
+    locks, store, timing = make_service(Forking)
     assert lock_of(store).acquire(timeout=1)
     assert lock_of(locks.clock, "_syncing").acquire(timeout=1)
     locks.identity.known.clear()
@@ -144,8 +142,7 @@ def test_a_store_that_raises_in_a_forked_child_leaves_no_lease_trusted() -> None
         def after_fork(self) -> None:
             raise ValueError("broken")
 
-    timing = FakeTiming()
-    locks = LockService(store=Broken(timing.now), timing=timing, has_threads=False)
+    locks = make_service(Broken).locks
     lease = locks.acquire("held", 60)
     with pytest.raises(ValueError, match="broken"):
         locks.database.after_fork()
@@ -184,9 +181,7 @@ def test_a_forked_child_keeps_nothing() -> None:
     """In a child all leases are the parent's: they are neither renewed nor lost, and nothing is said of them. A lock
     that a thread of the parent held at the fork keeps nobody waiting.
     """
-    timing = FakeTiming()
-    store = MemoryStore(timing.now)
-    locks = LockService(store=store, timing=timing, has_threads=False)
+    locks, store, timing = make_service()
     with locks.hold("held", 60), locks.hold("block", 60):
         kept, stuck = locks.database.keeper.leases(), Stuck(timing)
         keeper = locks.database.keeper
@@ -215,9 +210,7 @@ def test_a_closed_service_has_closed_its_store() -> None:
         def close(self) -> None:
             self.closed += 1
 
-    timing = FakeTiming()
-    store = Closing(timing.now)
-    locks = LockService(store=store, timing=timing, has_threads=False)
+    locks, store, _ = make_service(Closing)
     assert locks.connect() == "Closing"
     locks.close()
     assert store.closed == 1
@@ -231,7 +224,7 @@ def test_the_user_of_the_settings_is_the_targets(monkeypatch: pytest.MonkeyPatch
 
 def test_each_way_to_a_lock_may_ask_for_a_fence() -> None:
     """A plain lock has a fence where one is asked for, and none elsewhere."""
-    locks, _ = make_service()
+    locks = make_service().locks
     for fenced in (True, False):
         with locks.hold("block", 60, fenced=fenced) as held:
             assert held
@@ -245,8 +238,7 @@ def test_each_way_to_a_lock_may_ask_for_a_fence() -> None:
 
 def test_only_what_is_held_for_a_block_is_renewed_by_itself() -> None:
     """A block may take longer than the ttl, and who acquires by hand renews by hand."""
-    timing = FakeTiming()
-    locks = LockService(store=MemoryStore(timing.now), timing=timing, has_threads=False)
+    locks, _, timing = make_service()
     acquired = locks.acquire("hand", 60)
     assert acquired
     with locks.hold("block", 60) as held:
@@ -260,19 +252,9 @@ def test_only_what_is_held_for_a_block_is_renewed_by_itself() -> None:
 @pytest.mark.parametrize(("wait", "is_fine"), [(7 * 86_400, True), (7 * 86_400 + 1, False)])
 def test_a_wait_is_a_week_at_the_most(wait: float, is_fine: bool) -> None:
     """Who waits for longer has mistaken the unit; a wait for a lock that is free takes no time."""
-    locks, _ = make_service()
+    locks = make_service().locks
     if is_fine:
         assert locks.acquire("job", 60, wait=wait)
     else:
         with pytest.raises(ConfigurationError, match="wait"):
             locks.acquire("job", 60, wait=wait)
-
-
-def test_with_lock_holds_for_a_minute_by_default() -> None:
-    """Without a ttl the lease of `with_lock` lasts a minute, as a job's does."""
-    timing = FakeTiming()
-    store = MemoryStore(timing.now)
-    locks = LockService(store=store, timing=timing, has_threads=False)
-    record = locks.with_lock("job", lambda: store.get("cron-locks/job"))
-    assert isinstance(record, dict)
-    assert record["expiresAt"] - record["acquiredAt"] == 60_000

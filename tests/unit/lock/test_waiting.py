@@ -15,7 +15,7 @@ from tests.simulation.world import World
 
 from firecron import ConfigurationError, Lease, NotAcquired, Refusal
 from firecron.errors import Denied, Unavailable
-from firecron.lock.blocks import AsyncSleep, Tries, try_once
+from firecron.lock.blocks import AsyncSleep, Tries
 
 
 @pytest.fixture(params=[True, False], ids=["hears", "polls"])
@@ -112,26 +112,6 @@ def test_what_waiting_does_not_mend_is_not_waited_for(
     assert isinstance(answer, Refusal)
     assert answer.reason == getattr(obstacle, "__name__", "")
     assert seconds(world) == 0
-
-
-def test_all_tries_share_a_token(world: World, one: Instance) -> None:
-    """A write whose reply was lost in one try is the win of the next, with the lease that it began."""
-
-    def lose() -> None:
-        # Also what would have resolved it: the whole try comes to nothing.
-        one.network.next("read", before=failing(Unavailable("down")), times=100)
-        raise Unavailable("the reply was lost")
-
-    bid = one.locks.database.bid("job", 60)
-    one.network.next("swap", after=lose)
-    assert isinstance(try_once(one.locks.database, bid), Refusal)
-    node = world.node()
-    assert node
-    one.network.mend()
-    lease = try_once(one.locks.database, bid)
-    assert isinstance(lease, Lease)
-    assert world.node() == node
-    assert lease.holder == node["holder"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from math import inf
 
 import pytest
@@ -56,8 +57,10 @@ class Bench:
 
 
 @pytest.fixture
-def bench(world: World) -> Bench:
-    return Bench(world)
+def bench(world: World) -> Iterator[Bench]:
+    made = Bench(world)
+    yield made
+    made.end()
 
 
 def test_all_who_follow_a_node_share_its_stream(world: World, bench: Bench) -> None:
@@ -68,7 +71,6 @@ def test_all_who_follow_a_node_share_its_stream(world: World, bench: Bench) -> N
     world.advance(0)
     assert {follow.update for follow in follows} == {Update(2, "new")}
     assert (bench.opened, bench.streams.open, bench.wakes) == (1, 1, 201)
-    bench.end()
 
 
 class Quiet:
@@ -108,7 +110,6 @@ def test_a_stream_that_is_silent_is_not_believed(world: World, bench: Bench, mon
     quiet[0].milliseconds = 70_000
     bench.streams.discard(follow)
     assert (follow.fresh(), follow.stale_in(), len(quiet)) == (None, 32_000.0, 1)
-    bench.end()
 
 
 def test_a_watch_without_signs_of_life_is_believed(world: World, bench: Bench) -> None:
@@ -116,7 +117,6 @@ def test_a_watch_without_signs_of_life_is_believed(world: World, bench: Bench) -
     follow = bench.follow()
     world.advance(3_600)
     assert (follow.fresh(), follow.stale_in()) == (Update(1, None), 32_000.0)
-    bench.end()
 
 
 def test_what_another_stream_of_a_node_tells_is_newer(world: World, bench: Bench) -> None:
@@ -126,7 +126,6 @@ def test_what_another_stream_of_a_node_tells_is_newer(world: World, bench: Bench
     world.advance(0)
     other = bench.follow("node/child")
     assert (first.update, other.update) == (Update(2, {"child": 1}), Update(3, 1))
-    bench.end()
 
 
 def test_a_process_has_eight_streams_at_most(world: World, bench: Bench) -> None:
@@ -141,7 +140,6 @@ def test_a_process_has_eight_streams_at_most(world: World, bench: Bench) -> None
     world.advance(0)
     assert all(follow.update is not None for follow in follows[8])
     assert (bench.opened, bench.streams.open) == (9, 8)
-    bench.end()
 
 
 def test_two_services_of_a_process_share_its_places(world: World) -> None:
@@ -170,7 +168,6 @@ def test_the_last_follower_ends_the_stream(world: World, bench: Bench) -> None:
     assert (other.update, bench.streams.open, bench.wakes) == (None, 0, 1)
     bench.streams.add(one)
     assert one.update == Update(2, 1)
-    bench.end()
 
 
 def test_a_stream_that_breaks_opens_again(world: World, bench: Bench) -> None:
@@ -187,7 +184,6 @@ def test_a_stream_that_breaks_opens_again(world: World, bench: Bench) -> None:
     assert pauses == pytest.approx([0.5, 1, 2, 4], abs=0.02)
     assert follow.update == Update(1, "meanwhile")
     assert [event.level for event in bench.told] == [logging.INFO] + [logging.DEBUG] * 3, "each reason once"
-    bench.end()
 
 
 @pytest.mark.parametrize(("asked", "pause"), [(0.1, 0.5), (40.0, 40), (86_400.0, 300)])
@@ -202,7 +198,6 @@ def test_a_stream_that_is_refused_for_now_opens_when_the_database_asks_for_it(
     assert bench.opened == opened
     world.advance(0.04)
     assert bench.opened == opened + 1
-    bench.end()
 
 
 def test_a_stream_that_has_lasted_opens_again_soon(world: World, bench: Bench) -> None:
@@ -216,7 +211,6 @@ def test_a_stream_that_has_lasted_opens_again_soon(world: World, bench: Bench) -
         assert follow.update is None
         world.advance(0.5)
         assert follow.update is not None
-    bench.end()
 
 
 def test_a_refusal_is_accepted_for_minutes(world: World, bench: Bench) -> None:
@@ -230,7 +224,6 @@ def test_a_refusal_is_accepted_for_minutes(world: World, bench: Bench) -> None:
     (event,) = bench.told
     assert (event.slug, event.name) == ("watch.failed", "node")
     assert "the rules" in event.message
-    bench.end()
 
 
 def test_who_follows_no_more_ends_the_pause(world: World, bench: Bench) -> None:
@@ -241,7 +234,6 @@ def test_who_follows_no_more_ends_the_pause(world: World, bench: Bench) -> None:
     bench.streams.discard(follows[0])
     world.advance(0.02)
     assert late.update == Update(1, None)
-    bench.end()
 
 
 def test_an_error_of_one_follower_reaches_no_other(world: World, bench: Bench) -> None:
@@ -254,7 +246,6 @@ def test_an_error_of_one_follower_reaches_no_other(world: World, bench: Bench) -
     assert good.update == Update(2, 1)
     assert bench.wakes == 1
     assert [event.slug for event in bench.told] == ["watch.failed"] * 2
-    bench.end()
 
 
 def test_without_a_thread_there_is_no_stream(world: World, bench: Bench) -> None:
@@ -269,7 +260,6 @@ def test_without_a_thread_there_is_no_stream(world: World, bench: Bench) -> None
     bench.streams.begin = lambda run: Task(world, run).begin()
     assert bench.follow("another").update is None, "the first in line come first"
     assert bench.streams.open == 8
-    bench.end()
 
 
 def test_without_leave_or_a_store_that_tells_there_is_none(world: World, bench: Bench) -> None:
@@ -289,7 +279,6 @@ def test_a_close_ends_all_streams_at_once(world: World, bench: Bench) -> None:
     world.advance(0)
     bench.streams.add(follows[0])
     assert follows[0].update is not None, "who follows again has a new stream"
-    bench.end()
 
 
 def test_a_forked_child_has_none_of_the_streams(world: World) -> None:

@@ -9,8 +9,10 @@ from tests.unit.ops.declared import JOB
 from firecron.base.clocks import Deadline
 from firecron.base.flag import begin_child
 from firecron.errors import Denied, Unavailable
+from firecron.lock.fields import hold_name
+from firecron.lock.holds import JobHold, held
 from firecron.locks import LockService
-from firecron.ops.board import Board, HealthReport
+from firecron.ops.board import Board, Shared
 from firecron.settings import load
 from firecron.store import Snapshot
 from firecron.testing import FakeTiming, MemoryStore
@@ -46,29 +48,29 @@ class Bench:
         self.store.set("cron-jobs/digest", JOB.to_node())
         locks = LockService(settings=load(), store=self.store, timing=self.timing, has_threads=False)
         self.board = Board(locks.database)
-        self.report = HealthReport(self.board)
         self.told: list[str] = []
         locks.events.subscribe(lambda event: self.told.append(event.slug))
 
 
 HOUR, DAY = 3_600_000, 86_400_000
-ALL, MOVING = ["cron-groups", "cron-jobs", "cron-locks"], ["cron-groups", "cron-locks"]
+ALL = ["cron-groups", "cron-jobs", "cron-hold", "cron-mutes", "cron-locks"]
+MOVING = ["cron-groups", "cron-locks"]
 
 
 def test_a_report_is_shared_for_ten_seconds() -> None:
     """Within them nothing is read; after them the locks and the groups are, and the catalogue after five minutes."""
     bench = Bench()
-    assert [one.word for one in bench.report.get().verdicts] == ["unattended"]
+    assert [one.word for one in bench.board.report().verdicts] == ["unattended"]
     assert bench.store.taken() == ALL
     bench.timing.advance(9.9)
-    bench.report.get()
+    bench.board.report()
     assert bench.store.taken() == []
     bench.timing.advance(0.1)
     bench.store.set("cron-jobs/digest/disabled", True)
-    assert [one.word for one in bench.report.get().verdicts] == ["unattended"]
+    assert [one.word for one in bench.board.report().verdicts] == ["unattended"]
     assert bench.store.taken() == MOVING
     bench.timing.advance(290)
-    assert [one.word for one in bench.report.get().verdicts] == ["paused"]
+    assert [one.word for one in bench.board.report().verdicts] == ["paused"]
     assert bench.store.taken() == ALL
     assert bench.told == []
 
@@ -81,19 +83,37 @@ def test_a_new_group_of_instances_shows_that_the_catalogue_is_old() -> None:
     group: dict[str, object] = {"seenAt": NOW + DAY, "jobs": "digest", "service": "api"}
     bench.store.set("cron-groups/0", group)
     bench.store.set("cron-jobs/digest/since", NOW - HOUR)
-    assert bench.report.get().status == "ok"
+    assert bench.board.report().status == "ok"
     bench.timing.advance(100)
-    assert bench.report.get().status == "ok"
+    assert bench.board.report().status == "ok"
     bench.store.set("cron-jobs/digest/line", "0 10 * * *")
     bench.store.set("cron-groups/1", group)
     bench.store.taken()
     for reads in (ALL, MOVING):
         bench.timing.advance(60)
-        assert bench.report.get().status == "ok"
+        assert bench.board.report().status == "ok"
         assert bench.store.taken() == reads
         bench.store.set("cron-groups/0", None)
     bench.timing.advance(HOUR / 1000)
-    assert bench.report.get().status == "failing", "by the line of now"
+    assert bench.board.report().status == "failing", "by the line of now"
+
+
+def test_a_hold_that_pauses_locks_shows_that_the_holds_are_old() -> None:
+    """They are read with the catalogue: anew once other holds pause the locks than before, and not before that."""
+    bench = Bench()
+    hold = JobHold(hold_name("0000", "ann", NOW), "ann", NOW, NOW + HOUR, "migrating")
+    assert bench.board.jobs().holds == ()
+    bench.store.set(f"cron-hold/{hold.name}", hold.to_node())
+    for lock, names in ((held(None, NOW, hold), [hold.name]), (None, [])):
+        bench.store.set("cron-locks/digest", lock)
+        if lock is None:
+            bench.store.set("cron-hold", None)
+        bench.timing.advance(3)
+        assert [view.hold.name for view in bench.board.jobs().holds] == names
+        assert "cron-hold" in bench.store.taken()
+        bench.timing.advance(3)
+        bench.board.jobs()
+        assert "cron-hold" not in bench.store.taken()
 
 
 def test_what_is_read_for_the_page_is_there_for_the_report() -> None:
@@ -101,10 +121,10 @@ def test_what_is_read_for_the_page_is_there_for_the_report() -> None:
     bench = Bench()
     bench.board.jobs()
     assert bench.store.taken() == ALL
-    bench.report.get()
+    bench.board.report()
     assert bench.store.taken() == []
     bench.timing.advance(10)
-    bench.report.get()
+    bench.board.report()
     assert bench.store.taken() == MOVING
     for seconds, reads in ((2.9, []), (0.1, []), (1, ["cron-locks"])):
         bench.timing.advance(seconds)
@@ -120,10 +140,10 @@ def test_a_group_that_was_live_when_it_was_read_is_no_alarm() -> None:
     bench.board.jobs()
     bench.timing.advance(9)
     bench.store.taken()
-    assert bench.report.get().status == "ok"
+    assert bench.board.report().status == "ok"
     assert bench.store.taken() == ["cron-locks"]
     bench.timing.advance(10)
-    assert [one.word for one in bench.report.get().alarms] == ["unattended"]
+    assert [one.word for one in bench.board.report().alarms] == ["unattended"]
 
 
 def test_a_failure_is_shared_and_told_once() -> None:
@@ -131,32 +151,41 @@ def test_a_failure_is_shared_and_told_once() -> None:
     bench = Bench()
     bench.store.is_away = True
     for _ in range(3):
-        report = bench.report.get()
-        assert (report.status, report.verdicts, bench.report.evaluate()) == ("unknown", (), None)
+        report = bench.board.report()
+        assert (report.status, report.verdicts) == ("unknown", ())
         assert bench.store.taken() == ["cron-groups"]
-        assert bench.report.get() is report
+        assert bench.board.report() is report
         bench.timing.advance(10)
         bench.store.taken()
     assert bench.told == ["health.unknown"]
     bench.store.is_away = False
-    assert bench.report.get().status == "failing"
+    assert bench.board.report().status == "failing"
     bench.store.is_away = True
     bench.timing.advance(10)
-    assert bench.report.get().status == "unknown"
+    assert bench.board.report().status == "unknown"
     assert bench.told == ["health.unknown"] * 2
 
 
-def test_what_is_late_is_told_with_its_age() -> None:
-    """To the rounds: the first late tick, and for how long it is late by RTDB's time; of another job neither."""
+def test_what_a_page_shows_is_read_for_a_minute() -> None:
+    """The newest entry of a job that is asked for, when its lock changes. A name that no job has costs nothing."""
     bench = Bench()
-    bench.store.set("cron-jobs/digest/since", NOW - DAY)
-    bench.store.set("cron-jobs/fine", {**JOB.to_node(), "since": NOW})
     bench.store.set("cron-groups/0", {"seenAt": NOW + DAY, "service": "api"})
-    bench.timing.advance(150)
-    assert [(one.job, one.verdict, one.slot, one.age) for one in bench.report.evaluate() or ()] == [
-        ("digest", "late", "2026-11-18T09:00:00Z", 30_000),
-        ("fine", "ok", None, 0),
-    ]
+    woken: list[None] = []
+    bench.board.follow(wake := lambda: woken.append(None))
+    ran = {"acquiredAt": NOW, "releasedAt": NOW, "expiresAt": NOW, "outcome": "succeeded", "holder": "a"}
+    notes = []
+    looks: tuple[tuple[float, int, list[str]], ...]
+    looks = ((0, 1, ["nobody"]), (0, 1, ["digest"]), (1, 1, []), (59, 1, []), (9, 2, []), (0, 2, ["digest"]))
+    for seconds, fence, names in looks:
+        bench.timing.advance(seconds)
+        bench.store.set("cron-locks/digest", {**ran, "fence": fence})
+        bench.board.show(names)
+        bench.store.set("cron-runs/digest/2026-11-18T09:00:00Z", {"outcome": "succeeded", "fence": fence, "note": "x"})
+        (row,) = bench.board.jobs().rows
+        notes.append(row.last and row.last.note)
+    assert notes == [None, "x", "x", "x", None, "x"]
+    assert len(woken) == 2
+    bench.board.unfollow(wake)
 
 
 def test_groups_that_can_not_be_read_are_no_alarm() -> None:
@@ -165,14 +194,14 @@ def test_groups_that_can_not_be_read_are_no_alarm() -> None:
     bench.store.denied = "cron-groups"
     bench.store.set("cron-jobs/digest/since", NOW)
     for _ in range(2):
-        assert bench.report.get().status == "ok"
+        assert bench.board.report().status == "ok"
         bench.timing.advance(10)
     assert bench.told == []
 
 
 def test_a_forked_child_does_not_wait_for_its_parent() -> None:
     """A thread that only the parent has may be at it just then."""
-    bench = Bench()
-    lock_of(bench.report).acquire()
+    shared = Shared(len, FakeTiming(), 3)
+    lock_of(shared).acquire()
     begin_child()
-    assert bench.report.get().problem is None
+    assert shared.get("name") == 4

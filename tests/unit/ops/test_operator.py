@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
+from typing import Any
 
 import pytest
 from tests.unit.lock.records import NOW, slot
@@ -32,15 +33,14 @@ def held() -> Lease:
 
 def before_each_swap(locks: LockService, *happens: Callable[[], object]) -> None:
     """Have these happen, one before each of the service's next writes."""
-    store = locks.store
-    swap, left = store.swap, list(happens)
+    swap, left = locks.store.swap, list(happens)
 
     def swap_late(path: str, etag: str, node: dict[str, object] | None, deadline: Deadline) -> str | Snapshot:
         if left:
             left.pop(0)()
         return swap(path, etag, node, deadline)
 
-    store.swap = swap_late  # type: ignore[method-assign]  # for this operator alone
+    locks.store.swap = swap_late  # type: ignore[method-assign]  # for this operator alone
 
 
 @pytest.mark.parametrize("change", [{"holder": "another"}, {"acquiredAt": 1}, {"releasedAt": 1}, None])
@@ -53,8 +53,7 @@ def test_unlock_does_not_free_a_successor(rtdb: Rtdb, change: dict[str, object] 
     locks = LockService()
     operator = Operator(locks.database)
     seen = operator.read("job")
-    node = rtdb.get(PATH)
-    assert isinstance(node, dict)
+    node: Any = rtdb.get(PATH)
     successor = None if change is None else {**node, **change}
     take_over = lambda: rtdb.set(PATH, successor)  # noqa: E731  # one of two things to do before a write
     before_each_swap(locks, *([lease.renew, take_over] if is_late else [take_over]))
@@ -73,8 +72,7 @@ def test_unlock_frees_a_lock_that_is_renewed_meanwhile(rtdb: Rtdb, renewals: int
     seen = operator.read("job")
     before_each_swap(locks, *[lease.renew] * renewals)
     assert operator.unlock(seen) is True
-    node = rtdb.get(PATH)
-    assert isinstance(node, dict)
+    node: Any = rtdb.get(PATH)
     assert isinstance(seen.snapshot.node, dict)
     assert node == {**seen.snapshot.node, "expires": node["expires"], "expiresAt": 0}
     assert not lease.renew()
@@ -217,9 +215,7 @@ def test_the_end_of_an_unfinished_run_is_looked_for(operator: Operator, store: M
 def test_what_is_no_set_of_locks_is_refused_with_the_remedy(operator: Operator, store: MemoryStore) -> None:
     """A text in the place of all locks is an error that says where it is, and what to do."""
     store.set("cron-locks", "nonsense")
-    with pytest.raises(
-        Malformed, match=r"cron-locks holds 'nonsense', but must hold one node for each name: delete it"
-    ):
+    with pytest.raises(Malformed, match="cron-locks holds 'nonsense', but must hold one node for each name: delete it"):
         operator.read_all()
 
 

@@ -78,7 +78,8 @@ def test_a_pause_is_shown_with_all_that_it_says() -> None:
         assert (after.paused_by, after.paused_why) == ("a ⏎ b", "w" * 500 + "…")
         shown = {key: value for key, value in after.to_json().items() if key.startswith("paused")}
         assert (shown["pausedAt"], shown["pausedUntil"]) == (to_text(NOW - 5), to_text(NOW))
-        assert set(shown) == set(PAUSE_FIELDS)
+        assert set(shown) == set(PAUSE_FIELDS) - {"pausedOver"}
+        assert shown["pausedWith"] is None
 
 
 def test_a_record_without_a_holder_is_the_originals() -> None:
@@ -127,72 +128,36 @@ def test_fields_that_make_no_sense_are_left_out() -> None:
     assert shown == {"key", "outcome", "count", "atLeast", "instanceId"}
 
 
-UNFINISHED = {"slot": SLOT, "unfinished": SLOT, "attempt": 2}
+def without_nulls(node: object) -> object:
+    """The node as the database has it."""
+    return {key: value for key, value in node.items() if value is not None} if isinstance(node, dict) else node
 
 
-@pytest.mark.parametrize(
-    ("node", "entry", "found"),
-    [
-        pytest.param(None, None, None, id="no node"),
-        pytest.param("text", None, None, id="malformed"),
-        pytest.param({**ACQUIRED, "expiresAt": NOW + 1}, None, None, id="a run by hand"),
-        pytest.param(
-            {**ACQUIRED, **UNFINISHED, "expiresAt": NOW + 1},
-            None,
-            Unfinished(SLOT, True, NOW - 10_000, "api-1", "0a"),
-            id="under way",
-        ),
-        pytest.param(
-            {**ACQUIRED, **UNFINISHED, "expiresAt": NOW - 1000},
-            None,
-            Unfinished(SLOT, False, NOW - 10_000, "api-1", "0a"),
-            id="dead",
-        ),
-        pytest.param(
-            {**RELEASED, **UNFINISHED, "expiresAt": NOW - 5000}, None, Unfinished(SLOT, False), id="released by another"
-        ),
-        pytest.param(
-            {**RELEASED, **UNFINISHED, "expiresAt": NOW + 1},
-            None,
-            Unfinished(SLOT, False),
-            id="minimum hold of another",
-        ),
-        pytest.param(
-            {**ACQUIRED, **UNFINISHED, "expiresAt": NOW + 1},
-            {"outcome": "interrupted", "slot": SLOT, "attempt": 1},
-            Unfinished(SLOT, True, NOW - 10_000, "api-1", "0a"),
-            id="an earlier claim is recorded",
-        ),
-        pytest.param(
-            {**ACQUIRED, **UNFINISHED, "expiresAt": NOW - 1000},
-            {"outcome": "abandoned", "slot": SLOT, "attempt": 2},
-            None,
-            id="recorded",
-        ),
-        pytest.param(
-            {**ACQUIRED, **UNFINISHED, "expiresAt": NOW - 1000},
-            {"outcome": "abandoned", "slot": "2026-11-18T08:00:00Z", "attempt": 2},
-            Unfinished(SLOT, False, NOW - 10_000, "api-1", "0a"),
-            id="another tick is recorded",
-        ),
-        pytest.param(
-            {**ACQUIRED, **UNFINISHED, "expiresAt": NOW - 1000},
-            {"outcome": "abandoned", "slot": SLOT},
-            Unfinished(SLOT, False, NOW - 10_000, "api-1", "0a"),
-            id="a first attempt is recorded, without its number",
-        ),
-        pytest.param(
-            {**ACQUIRED, **UNFINISHED, "attempt": None, "expiresAt": NOW - 1000},
-            {"outcome": "abandoned", "slot": SLOT, "attempt": 1},
-            None,
-            id="recorded, and the lock shows no number",
-        ),
-    ],
-)
+LIVE = {**ACQUIRED, "slot": SLOT, "unfinished": SLOT, "attempt": 2, "expiresAt": NOW + 1}
+DEAD = {**LIVE, "expiresAt": NOW - 1000}
+RUNS, DIED = (Unfinished(SLOT, is_live, NOW - 10_000, "api-1", "0a") for is_live in (True, False))
+ABANDONED = {"outcome": "abandoned", "slot": SLOT, "attempt": 2}
+RECORDS: dict[str, tuple[object, object, Unfinished | None]] = {
+    "no node": (None, None, None),
+    "malformed": ("text", None, None),
+    "a run by hand": ({**ACQUIRED, "expiresAt": NOW + 1}, None, None),
+    "under way": (LIVE, None, RUNS),
+    "dead": (DEAD, None, DIED),
+    "released by another": ({**LIVE, **RELEASED, "expiresAt": NOW - 5000}, None, Unfinished(SLOT, False)),
+    "minimum hold of another": ({**LIVE, **RELEASED}, None, Unfinished(SLOT, False)),
+    "an earlier claim is recorded": (LIVE, {"outcome": "interrupted", "slot": SLOT, "attempt": 1}, RUNS),
+    "recorded": (DEAD, ABANDONED, None),
+    "another tick is recorded": (DEAD, {**ABANDONED, "slot": "2026-11-18T08:00:00Z"}, DIED),
+    "a first attempt is recorded, without its number": (DEAD, {**ABANDONED, "attempt": None}, DIED),
+    "recorded, and the lock shows no number": ({**DEAD, "attempt": None}, {**ABANDONED, "attempt": 1}, None),
+}
+
+
+@pytest.mark.parametrize(("node", "entry", "found"), RECORDS.values(), ids=RECORDS)
 def test_an_unfinished_tick_that_is_not_recorded(node: object, entry: object, found: Unfinished | None) -> None:
     """What is not at its end and not in the history is found, with its instance unless that was another's since."""
-    runs = [] if entry is None else [inspect_run(SLOT, entry)]
-    stored = {key: value for key, value in node.items() if value is not None} if isinstance(node, dict) else node
+    runs = [] if entry is None else [inspect_run(SLOT, without_nulls(entry))]
+    stored = without_nulls(node)
     assert inspect_unfinished(inspect_lock("job", PATH, stored, NOW, MARGIN), runs) == found
 
 
@@ -237,9 +202,7 @@ def test_a_holder_whose_instance_is_silent_is_a_problem(
 ) -> None:
     """A lock whose holder's instance has stopped its heartbeat is said to be so, where that can be told at all."""
     instances = inspect_instances({name: {"seenAt": at} for name, at in seen.items()}, 30)
-    view = inspect_lock(
-        "job", PATH, {key: value for key, value in node.items() if value is not None}, NOW, MARGIN, instances
-    )
+    view = inspect_lock("job", PATH, without_nulls(node), NOW, MARGIN, instances)
     assert (view.problem is None) == (words is None)
     assert words is None or words in str(view.problem)
     assert ("firecron unlock job" in str(view.remedy)) == (words is not None)
@@ -292,7 +255,7 @@ def test_numbers_are_cut_to_what_is_exact() -> None:
     assert view.until == 2**53 - 1
     run = inspect_run("key", {"outcome": "succeeded", "durationMs": 1e308, "count": 1e300, "startedAt": 1e300})
     assert (run.duration, run.count, run.started_at) == (2**53 - 1,) * 3
-    assert max(len(str(value)) for value in (*view.to_json().values(), *run.to_json().values())) < 120
+    assert max(len(str(value)) for value in (*view.to_json().values(), *run.to_json().values())) < 200
 
 
 def test_nothing_from_the_database_commands_the_terminal() -> None:

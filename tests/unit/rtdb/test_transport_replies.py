@@ -10,7 +10,8 @@ from http.client import BadStatusLine, HTTPException, IncompleteRead, LineTooLon
 import pytest
 
 from firecron.base.clocks import Deadline
-from firecron.rtdb.transport import DeadlineExceeded, Reply, left, read_reply
+from firecron.rtdb.failures import DeadlineExceeded
+from firecron.rtdb.transport import Reply, left, read_reply
 from firecron.testing import FakeTiming
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -46,6 +47,7 @@ WHOLE = {
     "chunks": HEAD + CHUNKS + b"\r\n",
     "chunks and trailers": HEAD + CHUNKS + b"X-Late: 1\r\nX-Later: 2\r\n\r\n",
     "lines that end as on Unix": b"HTTP/1.1 200 OK\nContent-Length: 4\n\nbody",
+    "one line that ends as on Unix": HEAD + b"X-Unix: 1\nContent-Length: 4\r\n\r\nbody",
     "interim replies before it": b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: </x>\r\n\r\n" + HEAD + BODY,
     "an old protocol": b"HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\n" + BODY,
     "a length, and chunks": HEAD + b"Content-Length: 99\r\n" + CHUNKS + b"\r\n",
@@ -98,6 +100,11 @@ def test_a_header_is_found_by_its_name_in_lower_case() -> None:
     reply = read(HEAD + b"ETag:  a b \r\netag: second\r\nX-Empty:\r\nodd\r\nX-Latin: \xe9\r\nContent-Length: 0\r\n\r\n")
     assert reply.headers == {"etag": "a b", "x-empty": "", "odd": "", "x-latin": "\xe9", "content-length": "0"}
     assert (reply.status, reply.reason, reply.content) == (200, "OK", b"")
+
+
+def test_a_body_with_an_empty_line_is_no_head() -> None:
+    """The first empty line ends the head, however its lines end."""
+    assert read(b"HTTP/1.1 200 OK\nContent-Length: 4\n\n\r\n\r\n").content == b"\r\n\r\n"
 
 
 def test_a_large_body_is_read_whole() -> None:
@@ -185,3 +192,14 @@ def test_each_wait_has_what_is_left_of_the_deadline() -> None:
         timing.advance(0.1)
         with pytest.raises(DeadlineExceeded):
             read_reply(sock, until)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(None, 10), (9.9985, 10), (9.9995, 9.9995), (10.0005, 10.0005), (10.0015, 10)]
+)
+def test_a_limit_that_is_as_good_is_not_set_again(before: float | None, after: float) -> None:
+    """A socket that waits for the same time to the millisecond goes on so; by any other it waits to the deadline."""
+    with sending(HEAD + BODY) as sock:
+        sock.settimeout(before)
+        read_reply(sock, deadline())
+        assert sock.gettimeout() == pytest.approx(after, abs=1e-9)

@@ -133,8 +133,7 @@ def test_each_try_has_its_own_inside_the_lease(kind: Kind, make: MakeAround) -> 
 
     def around(name: str) -> Around:
         return make(
-            lambda run: say(f"{name} enters {run.idempotency_key}"),
-            lambda error: say(f"{name} leaves with {error!r}"),
+            lambda run: say(f"{name} enters {run.idempotency_key}"), lambda error: say(f"{name} leaves with {error!r}")
         )
 
     key = f"job:{NINE}"

@@ -11,7 +11,6 @@ from tests.simulation.world import START, slot
 from tests.unit.runs.outages import mend, up
 
 from firecron import Unavailable
-from firecron.runs.turn import WantedClaim
 
 
 @pytest.mark.parametrize(("back_after", "runs"), [(30, 1), (55, 1), (70, 0)])
@@ -204,13 +203,30 @@ def test_the_grace_ends_where_it_was_to_end(fleet: Fleet) -> None:
     """A tick whose grace is known is given up at its end, also if RTDB's time is no longer known by then."""
     one = fleet.instance()
     one.network.is_down = True
-    turn = one.runner.turn(one.job(), WantedClaim(slot(), "schedule"))
-    assert one.runner.go_on(turn)
+    turn = one.attempt(slot())
+    assert one.go_on(turn)
     one.timing.step_wall(3_600)
     assert one.locks.clock.peek() is None
     fleet.world.until(60.001)
-    assert one.runner.go_on(turn) is None
+    assert one.go_on(turn) is None
     assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]
+
+
+def test_a_try_that_outlasts_the_grace_is_no_tick_of_others() -> None:
+    """A request that was overtaken is answered after the grace: nobody has claimed the tick, and it is missed."""
+    fleet = Fleet("* * * * *", grace=5)
+    one = fleet.instance()
+
+    def overtake(method: str, path: str) -> None:
+        one.network.before = lambda method, path: None
+        fleet.world.edit(note="somebody's")
+        fleet.world.advance(1.5)
+
+    fleet.world.until(4)
+    one.network.before = overtake
+    assert one.turn(slot()) == []
+    assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]
+    assert (fleet.slots(), one.said("lock.refused")) == ([], [])
 
 
 def test_an_answer_that_comes_late_is_an_answer(fleet: Fleet) -> None:
@@ -263,7 +279,7 @@ def test_the_pauses_grow_while_the_database_is_down(fleet: Fleet) -> None:
     one = fleet.instance()
     one.network.is_down = True
     claimer = one.crons.engine.claimer
-    pending = claimer.prepare(one.job(), WantedClaim(slot(), "schedule"))
+    pending = claimer.prepare(one.attempt(slot()))
     for chance in (1.0, 0.0):
         one.chance.value = chance
         pending.tries = 0

@@ -11,7 +11,6 @@ from firecron.base.instants import to_text
 from firecron.jobs.registry import Result
 from firecron.lock.record import LockRecord
 from firecron.runs.policy import is_late_for
-from firecron.runs.turn import WantedClaim
 
 MARGIN = 1_000
 
@@ -24,7 +23,7 @@ def record(**fields: object) -> LockRecord:
         for name, value in fields.items()
         if isinstance(value, int | float)
     }
-    return LockRecord.model_validate(values)
+    return LockRecord.of(values)
 
 
 @pytest.mark.parametrize(
@@ -39,14 +38,7 @@ def record(**fields: object) -> LockRecord:
         pytest.param({"acquiredAt": 50, "expiresAt": 62, "releasedAt": 62}, True, id="by hand, before any tick"),
         pytest.param({"acquiredAt": 60, "expiresAt": 62, "releasedAt": 62}, False, id="by hand, after the tick"),
         pytest.param(
-            {
-                "slot": 0,
-                "acquiredAt": 61,
-                "expiresAt": 65,
-                "releasedAt": 65,
-                "missedAfter": 30,
-                "missedUntil": 60.5,
-            },
+            {"slot": 0, "acquiredAt": 61, "expiresAt": 65, "releasedAt": 65, "missedAfter": 30, "missedUntil": 60.5},
             False,
             id="by hand, and the tick was remembered as free",
         ),
@@ -69,8 +61,8 @@ def test_a_lock_that_is_still_held_is_refused_anyway() -> None:
 
 def later(instance: Instance, seconds: float) -> list[Result]:
     """A turn for the tick so many seconds after nine, in a later wave."""
-    turn = instance.runner.turn(instance.job(), WantedClaim(slot(seconds), "schedule", is_later=True))
-    assert instance.runner.go_on(turn) is None
+    turn = instance.attempt(slot(seconds), is_later=True)
+    assert instance.go_on(turn) is None
     return turn.results
 
 
@@ -118,9 +110,9 @@ def test_a_tick_that_waits_for_a_worker_skips_what_was_held(
     overrun(fleet, until)
     one = fleet.instance()
     fleet.world.until(60)
-    turn = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
+    turn = one.attempt(slot(60))
     fleet.world.until(60 + waits)
-    assert one.runner.go_on(turn) is None
+    assert one.go_on(turn) is None
     if reason is None:
         assert fleet.slots() == [slot(), slot(60)]
     else:
@@ -131,14 +123,14 @@ def test_a_tick_that_waits_for_a_worker_skips_what_was_held(
 def test_only_the_first_try_is_judged_by_its_worker() -> None:
     """Neither a tick that was tried before nor one whose turn has caught up others, and so has held the lock itself."""
     one = Fleet(catch_up="all").instance()
-    came, tried, caught_up = (one.runner.turn(one.job(), WantedClaim(slot(60), "schedule")) for _ in range(3))
-    tried.pending = one.crons.engine.claimer.prepare(one.job(), tried.wanted)
+    came, tried, caught_up = (one.attempt(slot(60)) for _ in range(3))
+    tried.lane.pending = one.crons.engine.claimer.prepare(tried)
     caught_up.results.append(Result(None, "succeeded", None))
     for turn in (came, tried, caught_up):
         turn.take_up(turn.came + MARGIN, MARGIN)
-        assert not turn.wanted.is_later
+        assert not turn.is_later
         turn.take_up(turn.came + MARGIN + 1, MARGIN)
-    assert [turn.wanted.is_later for turn in (came, tried, caught_up)] == [True, False, False]
+    assert [turn.is_later for turn in (came, tried, caught_up)] == [True, False, False]
 
 
 def test_a_later_wave_is_told_that_a_tick_is_done() -> None:

@@ -11,7 +11,6 @@ from tests.simulation.world import NAME, START, slot
 from tests.unit.runs.outages import busy, up
 
 from firecron import Unavailable
-from firecron.runs.turn import WantedClaim
 
 
 @pytest.mark.parametrize("on_abandoned", ["skip", "rerun"])
@@ -114,7 +113,7 @@ def test_a_rerun_is_tried_again_after_a_pause(fleet: Fleet, monkeypatch: pytest.
     # Rounds read the locks as well, and are not looks.
     monkeypatch.setattr(one.crons.engine.recovery, "make_if_due", lambda latest, begins: False)
     one.network.before = down
-    one.crons.engine.recovery.look_again(one.job(), START + 41_000)
+    one.crons.engine.lanes.look_again(one.job(), START + 41_000)
     one.is_ticking = True
     fleet.world.until(200)
     tries = sorted({second for second in asked if second > 40})
@@ -131,7 +130,7 @@ def test_a_look_while_the_time_is_not_known_is_made_again(fleet: Fleet) -> None:
     one.start()
     one.timing.step_wall(3_600)
     one.network.is_down = True
-    one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, insists=True)))
+    one.go_on(one.attempt(None, insists=True))
     fleet.world.until(20)
     up(one)
     fleet.world.until(60)
@@ -173,9 +172,9 @@ def test_instances_look_again_at_different_times(fleet: Fleet, asked: float | No
     one = fleet.instance()
     looks: list[int] = []
     one.chance.value = chance
-    one.crons.engine.look_again = lambda job, instant: looks.append(instant)  # type: ignore[method-assign]  # noted, not made
+    one.crons.engine.lanes.look_again = lambda job, instant: looks.append(instant)  # type: ignore[method-assign]  # noted, not made
     one.network.before = lambda method, path: failing(Unavailable("later", retry_after=asked))()
-    one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, insists=True)))
+    one.go_on(one.attempt(None, insists=True))
     moment = one.locks.clock.peek()
     assert moment is not None
     assert looks == [moment.server + pause]

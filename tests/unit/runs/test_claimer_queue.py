@@ -8,7 +8,6 @@ from tests.simulation.world import NAME, START, slot
 
 from firecron import Lease, Run
 from firecron.lock.blocks import try_once
-from firecron.runs.turn import WantedClaim
 
 
 @pytest.mark.parametrize(("released", "starts"), [(20, True), (55, True), (61, False)])
@@ -108,16 +107,13 @@ def test_a_tick_that_was_never_asked_for_is_missed(fleet: Fleet) -> None:
     fleet = Fleet(overlap="queue")
     one, other = fleet.instance(), fleet.instance()
     other.hold(slot(-60))
-    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(), "schedule")))
+    assert one.go_on(one.attempt(slot()))
     fleet.world.until(121)
-    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))) is None
+    assert one.go_on(one.attempt(slot(60))) is None
     fleet.world.advance(0)
     assert [
         (event.slug, event.fields["slot"]) for event in one.events if event.slug in ("run.skipped", "run.missed")
-    ] == [
-        ("run.skipped", slot()),
-        ("run.missed", slot(60)),
-    ]
+    ] == [("run.skipped", slot()), ("run.missed", slot(60))]
 
 
 def test_the_time_and_the_answer_come_with_one_try(fleet: Fleet) -> None:
@@ -129,7 +125,7 @@ def test_the_time_and_the_answer_come_with_one_try(fleet: Fleet) -> None:
         other.hold(slot(-60))
         if not is_known:
             one.timing.step_wall(3_600)
-        assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(), "schedule")))
+        assert one.go_on(one.attempt(slot()))
         asked.append(len(one.network.requests("cron-locks/")))
     assert asked[0] == asked[1]
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.simulation.fleet import Fleet
+from tests.simulation.network import failing
 from tests.simulation.world import NAME, slot
 from tests.unit.runs.outages import busy, mend, up
 
-from firecron.runs.turn import WantedClaim
+from firecron.errors import Denied
 
 
 @pytest.mark.parametrize("is_trying", [False, True])
@@ -17,23 +20,22 @@ def test_a_newer_tick_takes_over_what_waits(is_trying: bool) -> None:
     """
     fleet = Fleet("*/20 * * * * *")
     one = fleet.instance()
-    older, newer = (one.runner.turn(one.job(), WantedClaim(slot(seconds), "schedule")) for seconds in (0, 20))
+    older, newer = (one.attempt(slot(seconds)) for seconds in (0, 20))
     one.network.is_down = True
 
     def come(method: str, path: str) -> None:
         one.network.before = lambda method, path: None
         fleet.world.until(20)
-        assert one.runner.go_on(newer) is None
+        assert one.go_on(newer) is None
 
     if is_trying:
         one.network.before = come
-    delay = one.runner.go_on(older)
-    assert (delay is None) is is_trying
+    assert one.go_on(older) is not None
     mend(one)
     fleet.world.until(20)
     if not is_trying:
-        assert one.runner.go_on(newer) is None
-    assert one.runner.go_on(older) is None
+        assert one.go_on(newer) is None
+    assert one.go_on(older) is None
     fleet.world.advance(1)
     assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]
     assert fleet.slots() == [slot(20)]
@@ -46,15 +48,51 @@ def test_what_takes_over_has_the_same_token() -> None:
     """
     fleet = Fleet("*/5 * * * * *")
     one = fleet.instance()
-    older = one.runner.turn(one.job(), WantedClaim(slot(), "schedule"))
+    older = one.attempt(slot())
     one.network.lose_reply()
     one.network.before = lambda method, path: setattr(one.network, "is_down", method == "read")
-    assert one.runner.go_on(older) is not None
+    assert one.go_on(older) is not None
     mend(one)
     fleet.world.until(max(5, fleet.world.mono() / 1000))
-    newer = one.runner.turn(one.job(), WantedClaim(slot(5), "schedule"))
-    assert one.runner.go_on(newer) is None
+    newer = one.attempt(slot(5))
+    assert one.go_on(newer) is None
     assert fleet.slots() == [slot(), slot(5)]
+
+
+def test_two_claims_of_one_millisecond_are_told_apart() -> None:
+    """A claim whose reply was lost is won by a newer tick, which reads the same time after RTDB's was estimated anew:
+    the slot is run that was written.
+    """
+    fleet = Fleet("*/5 * * * * *", catch_up="all")
+    one, other = fleet.instance(), fleet.instance()
+    fleet.world.until(5)
+    one.network.lose_reply()
+    one.network.next("read", before=failing(Denied("no")))
+    one.chance.value = 0.0
+    assert one.go_on(one.attempt(slot()))
+    clock = one.locks.database.clock
+    assert clock.estimate is not None
+    clock.estimate = replace(clock.estimate, offset=clock.estimate.offset - (fleet.world.mono() - 5_000))
+    assert one.go_on(one.attempt(slot(5))) is None
+    assert fleet.slots() == [slot(), slot(5)]
+    other.turn(slot(5))
+    assert fleet.slots() == [slot(), slot(5)]
+
+
+def test_a_tick_of_before_the_start_is_taken_over_without_a_word() -> None:
+    """The others report a tick from before this instance had the job, also if a newer one takes its claim over."""
+    fleet = Fleet("*/20 * * * * *", grace=60)
+    one = fleet.instance()
+    one.network.lose_reply()
+    one.network.before = lambda method, path: setattr(one.network, "is_down", method == "read")
+    fleet.world.put({"holder": "another", "slot": slot(-20), "acquiredAt": 1, "expiresAt": 2, "releasedAt": 2})
+    assert one.go_on(one.attempt(slot(), looks_back=True))
+    fleet.world.put({"holder": "another", "slot": slot(-20), "acquiredAt": 1, "expiresAt": 2, "releasedAt": 2})
+    mend(one)
+    fleet.world.until(20)
+    assert one.go_on(one.attempt(slot(20))) is None
+    assert fleet.slots() == [slot(20)]
+    assert one.said("run.missed") == one.said("run.skipped") == []
 
 
 def test_a_run_by_hand_between_two_tries_ends_the_claim() -> None:
@@ -62,11 +100,11 @@ def test_a_run_by_hand_between_two_tries_ends_the_claim() -> None:
     fleet = Fleet()
     one = fleet.instance()
     one.network.is_down = True
-    turn = one.runner.turn(one.job(), WantedClaim(slot(), "schedule"))
-    assert one.runner.go_on(turn) is not None
+    turn = one.attempt(slot())
+    assert one.go_on(turn) is not None
     up(one)
     goes_on: list[float | None] = []
-    fleet.body = lambda run: goes_on.append(one.runner.go_on(turn))
+    fleet.body = lambda run: goes_on.append(one.go_on(turn))
     one.crons.registry.trigger(NAME)
     assert (fleet.slots(), goes_on) == ([None], [None])
     assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot()]
@@ -85,17 +123,17 @@ def test_a_claim_whose_reply_was_lost_is_what_it_was(fleet: Fleet, is_ours: bool
             busy(method, path)
 
     one.network.before = before
-    first = one.runner.turn(one.job(), WantedClaim(slot(), "schedule"))
-    assert one.runner.go_on(first)
+    first = one.attempt(slot())
+    assert one.go_on(first)
     fleet.world.until(20)
-    second = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
-    assert one.runner.go_on(second)
+    second = one.attempt(slot(60))
+    assert one.go_on(second)
     assert one.said("run.missed") == []
     mend(one)
     fleet.world.until(25 if is_ours else 61)
-    one.runner.go_on(second)
+    one.go_on(second)
     fleet.world.until(61)
-    one.runner.go_on(second)
+    one.go_on(second)
     triggers = [run.trigger for run in fleet.runs]
     missed = [event.fields["slot"] for event in one.said("run.missed")]
     assert (triggers, missed) == ((["schedule", "schedule"], []) if is_ours else (["schedule"], [slot()]))
@@ -106,14 +144,14 @@ def test_i25_what_was_in_doubt_is_said_once_it_is_known(fleet: Fleet) -> None:
     """A tick whose claim may have landed is called missed as soon as an answer shows that it did not."""
     one = fleet.instance()
     one.network.before = busy
-    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(), "schedule")))
+    assert one.go_on(one.attempt(slot()))
     fleet.world.until(20)
-    second = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
-    assert one.runner.go_on(second)
+    second = one.attempt(slot(60))
+    assert one.go_on(second)
     assert one.said("run.missed") == []
     mend(one)
     fleet.world.put({"paused": True})
-    assert one.runner.go_on(second) is None
+    assert one.go_on(second) is None
     assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]
 
 
@@ -121,12 +159,12 @@ def test_i25_what_is_in_doubt_to_the_end_is_said_at_the_end(fleet: Fleet) -> Non
     """Where the database stays away, each tick of a turn is called missed once, also one that may have been claimed."""
     one = fleet.instance()
     one.network.before = busy
-    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(), "schedule")))
+    assert one.go_on(one.attempt(slot()))
     fleet.world.until(60)
-    second = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
-    assert one.runner.go_on(second)
+    second = one.attempt(slot(60))
+    assert one.go_on(second)
     fleet.world.until(121)
-    assert one.runner.go_on(second) is None
+    assert one.go_on(second) is None
     assert [event.fields["slot"] for event in one.said("run.missed")] == [slot(), slot(60)]
     assert [event.fields["slot"] for event in one.said("run.delayed")] == [slot(), slot(60)]
 
@@ -138,19 +176,19 @@ def test_i25_a_tick_that_another_holder_keeps_out_is_skipped(fleet: Fleet) -> No
     fleet = Fleet(overlap="queue")
     one, other = fleet.instance(), fleet.instance()
     one.network.before = busy
-    first = one.runner.turn(one.job(), WantedClaim(slot(), "schedule"))
-    assert one.runner.go_on(first)
+    first = one.attempt(slot())
+    assert one.go_on(first)
     mend(one)
     lease = other.locks.acquire(NAME, 90)
     assert lease
-    assert one.runner.go_on(first)
+    assert one.go_on(first)
     one.network.before = busy
     fleet.world.until(20)
-    second = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
-    assert one.runner.go_on(second)
+    second = one.attempt(slot(60))
+    assert one.go_on(second)
     assert one.said("run.skipped") == []
     mend(one)
-    assert one.runner.go_on(second)
+    assert one.go_on(second)
     assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot()]
 
 
@@ -162,7 +200,7 @@ def test_i25_a_tick_that_was_not_asked_for_is_in_no_doubt(fleet: Fleet) -> None:
     assert one.locks.clock.peek() is None
     for seconds in (0, 60):
         fleet.world.until(seconds)
-        assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(seconds), "schedule")))
+        assert one.go_on(one.attempt(slot(seconds)))
     assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]
 
 
@@ -171,7 +209,7 @@ def test_i25_each_tick_of_a_turn_may_be_the_one_that_was_claimed(fleet: Fleet) -
     fleet = Fleet("*/20 * * * * *")
     one = fleet.instance()
     one.network.before = busy
-    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(), "schedule")))
+    assert one.go_on(one.attempt(slot()))
 
     def unread(method: str, path: str) -> None:
         if path.startswith("cron-locks") and method == "read":
@@ -180,12 +218,12 @@ def test_i25_each_tick_of_a_turn_may_be_the_one_that_was_claimed(fleet: Fleet) -
     one.network.lose_reply()
     one.network.before = unread
     fleet.world.until(20)
-    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(20), "schedule")))
+    assert one.go_on(one.attempt(slot(20)))
     one.network.before = busy
     fleet.world.until(40)
-    third = one.runner.turn(one.job(), WantedClaim(slot(40), "schedule"))
-    assert one.runner.go_on(third)
+    third = one.attempt(slot(40))
+    assert one.go_on(third)
     mend(one)
-    one.runner.go_on(third)
+    one.go_on(third)
     assert fleet.slots() == [slot(20), slot(40)]
     assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]

@@ -213,10 +213,7 @@ def test_what_is_no_fence_counts_as_none(fleet: Fleet, node: object) -> None:
     assert fleet.world.outcomes() == {slot(): "succeeded"}
 
 
-@pytest.mark.parametrize(
-    ("asked", "times"),
-    [(None, [0, 0.025, 0.075, 0.175]), (2.0, [0, 2]), (4.0, [0])],
-)
+@pytest.mark.parametrize(("asked", "times"), [(None, [0, 0.025, 0.075, 0.175]), (2.0, [0, 2]), (4.0, [0])])
 def test_a_write_is_tried_again_after_growing_pauses(fleet: Fleet, asked: float | None, times: list[float]) -> None:
     """The pauses double, are no shorter than the database asks for, and none begins that would last to the end."""
     one = fleet.instance(release_timeout=4)
@@ -285,11 +282,13 @@ def test_i46_the_steps_of_an_unfinished_tick_are_kept(fleet: Fleet) -> None:
     assert steps(fleet) == [slot()]
 
 
-def test_a_job_without_steps_asks_once_more_when_it_prunes(fleet: Fleet) -> None:
-    """Its lock is not read, and rules that don't know steps don't keep the history from being pruned."""
+def test_a_job_without_steps_asks_for_two_more_lists_when_it_prunes(fleet: Fleet) -> None:
+    """For those of steps and of tracebacks. Its lock is not read, and rules that don't know steps keep no history from
+    being pruned.
+    """
     one = with_steps(fleet)
     one.crons.history.prune(NAME)
-    assert one.network.requests() == ["keys", "keys", "merge"]
+    assert one.network.requests() == ["keys", "keys", "keys", "merge"]
     one = with_steps(fleet)
 
     def deny(method: str, path: str) -> None:

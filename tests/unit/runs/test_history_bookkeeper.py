@@ -105,6 +105,8 @@ def test_what_can_not_be_written_down_is_said(owes: bool, once_per_tick: bool, m
     bench = Bench(lambda: None, once_per_tick=once_per_tick)
     if owes:
         missed_one(bench)
+    else:
+        bench.crons.registry.trigger(NAME, slot=datetime.fromisoformat(slot(-60)))
     no_thread = RuntimeError("can't start new thread")
     monkeypatch.setattr(bench.crons.engine.bookkeeper.crew, "submit", raising(no_thread))
     assert ended(bench.turn())

@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.simulation.fleet import Fleet
+from tests.simulation.instance import come
 from tests.simulation.world import NAME, slot
 from tests.unit.locks import lock_of
 from tests.unit.runs.outages import busy
 
 from firecron import Run
-from firecron.runs.turn import Lane, Place, WantedClaim
+from firecron.runs.lane import Lane
 
 NINE = datetime(2026, 11, 18, 9, tzinfo=UTC)
 
@@ -91,12 +92,12 @@ def test_an_older_turn_does_not_take_over_a_newer_one() -> None:
     fleet = Fleet("*/20 * * * * *")
     one = fleet.instance()
     fleet.world.until(21)
-    newer, older = (one.runner.turn(one.job(), WantedClaim(slot(seconds), "schedule")) for seconds in (20, 0))
+    newer, older = (one.attempt(slot(seconds)) for seconds in (20, 0))
     one.network.is_down = True
-    assert one.runner.go_on(newer) is not None
-    assert one.runner.go_on(older) is None
+    assert one.go_on(newer) is not None
+    assert one.go_on(older) is None
     one.network.is_down = False
-    assert one.runner.go_on(newer) is None
+    assert one.go_on(newer) is None
     fleet.world.advance(1)
     assert slot(20) in fleet.slots()
 
@@ -105,17 +106,17 @@ def test_every_tick_that_is_displaced_is_said() -> None:
     """A tick that was called, and displaced by a newer one before it got a worker, is skipped and said to be."""
     fleet = Fleet("*/20 * * * * *", overlap="queue")
     one = fleet.instance()
-    turns = [one.runner.turn(one.job(), WantedClaim(slot(seconds), "schedule")) for seconds in (0, 20, 40)]
+    turns = [one.attempt(slot(seconds)) for seconds in (0, 20, 40)]
 
     def body(run: Run) -> None:
         fleet.body = lambda run: None
         fleet.world.until(20)
-        assert one.runner.go_on(turns[1]) is None
+        assert one.go_on(turns[1]) is None
 
     fleet.body = body
-    one.runner.go_on(turns[0])
+    one.go_on(turns[0])
     fleet.world.skip_to(40_000)  # the crew was busy until now
-    one.runner.go_on(turns[2])
+    one.go_on(turns[2])
     fleet.world.advance(1)
     assert fleet.slots() == [slot(), slot(40)]
     assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot(20)]
@@ -160,16 +161,17 @@ def test_what_was_overtaken_is_said_once() -> None:
     """A tick that a newer one has taken over is not said to be skipped again when the job is paused afterwards."""
     fleet = Fleet("*/20 * * * * *")
     one = fleet.instance()
-    older, newer = (one.runner.turn(one.job(), WantedClaim(slot(seconds), "schedule")) for seconds in (0, 20))
+    older, newer = (one.attempt(slot(seconds)) for seconds in (0, 20))
     one.network.is_down = True
-    assert one.runner.go_on(older) is not None
+    assert one.go_on(older) is not None
     fleet.world.until(20)
-    assert one.runner.go_on(newer) is not None
+    assert one.go_on(newer) is not None
     one.crons.registry.pause(NAME)
     for turn in (older, newer):
-        assert one.runner.go_on(turn) is None
+        assert one.go_on(turn) is None
+    fleet.world.advance(0)
     said = [(event.slug, event.fields["slot"]) for event in one.events if event.slug in ("run.missed", "run.skipped")]
-    assert said == [("run.missed", slot()), ("run.skipped", slot(20))]
+    assert said == [("run.skipped", slot(20)), ("run.missed", slot())]
 
 
 def test_a_look_for_a_dead_run_waits_its_turn() -> None:
@@ -177,13 +179,13 @@ def test_a_look_for_a_dead_run_waits_its_turn() -> None:
     fleet = Fleet("0,25 * * * * *", overlap="queue", grace=6, on_abandoned="rerun")
     dying, one = fleet.instance(), fleet.instance()
     dying.die_holding(slot())
-    turn = one.runner.turn(one.job(), WantedClaim(slot(25), "schedule"))
+    turn = one.attempt(slot(25))
     fleet.world.until(25)
-    assert one.runner.go_on(turn)
+    assert one.go_on(turn)
     fleet.world.until(31)
-    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, insists=True))) is None
+    assert one.go_on(one.attempt(None, insists=True)) is None
     fleet.world.until(31.01)
-    assert one.runner.go_on(turn) is None  # its time is over
+    assert one.go_on(turn) is None  # its time is over
     fleet.world.advance(0)
     assert [(run.trigger, run.attempt) for run in fleet.runs] == [("rerun", 2)]
 
@@ -193,26 +195,27 @@ def test_one_look_is_enough_and_none_behind_a_body() -> None:
     fleet = Fleet(overlap="queue")
     one, other = fleet.instance(), fleet.instance()
     lease = other.hold(slot(-60))
-    turn = one.runner.turn(one.job(), WantedClaim(slot(), "schedule"))
-    assert one.runner.go_on(turn)
+    turn = one.attempt(slot())
+    assert one.go_on(turn)
     for _ in range(3):
-        assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, insists=True))) is None
+        assert one.go_on(one.attempt(None, insists=True)) is None
     one.network.requests()
-    one.crons.engine.lanes.give_up(turn)
+    one.crons.engine.lanes.play(Lane.leave, turn)
     fleet.world.advance(0)
     assert one.network.requests("cron-locks") == ["read"]
     lease.release()
-    turn = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
+    turn = one.attempt(slot(60))
     fleet.world.until(60)
 
     def body(run: Run) -> None:
         one.network.requests()
 
     fleet.body = body
+    come(one.crons.engine, turn)
     assert one.crons.engine.lanes.enter(turn)
-    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(None, insists=True))) is None
-    one.crons.engine.lanes.wait(turn)
-    assert one.runner.go_on(turn) is None
+    assert one.go_on(one.attempt(None, insists=True)) is None
+    one.crons.engine.lanes.play(Lane.wait, turn, None)
+    assert one.go_on(turn) is None
     fleet.world.advance(0)
     assert fleet.slots() == [slot(60)]
     assert one.network.requests("cron-locks") == ["swap"]
@@ -235,21 +238,21 @@ def test_a_turn_that_was_overtaken_leaves_the_newer_one_alone() -> None:
     fleet = Fleet(overlap="queue")
     one, other = fleet.instance(), fleet.instance()
     lease = other.hold(slot())
-    older = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
+    older = one.attempt(slot(60))
     fleet.world.until(60)
-    assert one.runner.go_on(older)
-    newer = one.runner.turn(one.job(), WantedClaim(slot(120), "schedule"))
+    assert one.go_on(older)
+    newer = one.attempt(slot(120))
     fleet.world.until(120)
-    assert one.runner.go_on(newer)
+    assert one.go_on(newer)
     lease.release()
 
     def by_hand(run: Run) -> None:
         fleet.body = lambda run: None
-        assert one.runner.go_on(older) is None
+        assert one.go_on(older) is None
 
     fleet.body = by_hand
     one.crons.registry.trigger(NAME)
-    assert one.runner.go_on(newer) is None
+    assert one.go_on(newer) is None
     fleet.world.advance(0)
     assert fleet.slots() == [None, slot(120)]
 
@@ -304,13 +307,13 @@ def test_a_newer_tick_in_line_inherits_the_token() -> None:
             busy(method, path)
 
     one.network.before = unread
-    older = one.runner.turn(one.job(), WantedClaim(slot(), "schedule"))
-    assert one.runner.go_on(older)
-    place = Place(one.crons.engine.lanes.lane(one.job()))
+    older = one.attempt(slot())
+    assert one.go_on(older)
+    place = one.crons.engine.lanes.attempt(one.job(), None, "manual", is_patient=False)
     assert one.crons.engine.lanes.reserve(place)
-    assert one.runner.go_on(older) is None
+    assert one.go_on(older) is None
     fleet.world.until(20)
-    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(20), "schedule"))) is None
+    assert one.go_on(one.attempt(slot(20))) is None
     one.network.before = lambda method, path: None
     one.crons.engine.lanes.vacate(place)
     fleet.world.advance(0)

@@ -1,4 +1,4 @@
-"""Lanes by themselves, without claims or runs: who is called when, who stands in line, and who is skipped."""
+"""Lanes by themselves, without claims or runs: how the commands of a lane are carried out."""
 
 from __future__ import annotations
 
@@ -12,390 +12,310 @@ from firecron import distributed_cron
 from firecron.base.events import Event
 from firecron.base.flag import begin_child
 from firecron.jobs.job import Job, explore
+from firecron.lock.blocks import Tries
 from firecron.lock.database import Database
+from firecron.lock.refusal import Refusal
+from firecron.runs.lane import Attempt, Lane, PendingClaim
 from firecron.runs.lanes import Lanes
-from firecron.runs.turn import PendingClaim, Place, Turn, WantedClaim
 from firecron.settings import load
-from firecron.testing import MemoryStore
+from firecron.testing import FakeTiming, MemoryStore
 
 QUEUE: dict[str, object] = {"overlap": "queue"}
-KEEP_ALL: dict[str, object] = {"overlap": "queue", "grace": 600}
+CANCEL: dict[str, object] = {"overlap": "cancel_previous"}
+
+
+class Follow(Tries):
+    """What is heard of a lock, as a test says."""
+
+    hears = True
+
+    def __init__(self) -> None:
+        self.left = 0.0
+        self.is_closed = False
+
+    def seconds(self) -> float:
+        return self.left
+
+    def close(self) -> None:
+        self.is_closed = True
 
 
 class Bench:
-    """The lanes of one job with these options; `called` are the turns that were called and not entered yet."""
+    """The lanes of one job with these options, their crew, agenda and worker: `calls` are what the crew was given,
+    `planned` what the agenda was. `worked` is what the worker did, and `answers` what it returns.
+    """
+
+    is_full = False
 
     def __init__(self, **options: object) -> None:
         @distributed_cron("job", "* * * * *", **options)  # type: ignore[arg-type]  # they are known below
         def work() -> None: ...
 
         self.job: Job = explore(work)[0]
-        self.called: list[Turn] = []
+        self.calls: list[Callable[[], object]] = []
+        self.planned: list[tuple[float, Callable[[], None]]] = []
+        self.worked: list[tuple[str, object]] = []
+        self.answers: list[float | None] = []
         self.told: list[Event] = []
-        database = Database(settings=load(max_concurrent=2), store=MemoryStore(lambda: 0), has_threads=False)
+        database = Database(
+            settings=load(max_concurrent=2), store=MemoryStore(lambda: 0), timing=FakeTiming(), has_threads=False
+        )
         database.events.subscribe(self.told.append)
         self.lanes = Lanes(database, self)
+        self.lanes.agenda = self.lanes.worker = self
+        self.lanes.attempted = lambda attempt: self.worked.append(("attempted", attempt))
 
-    def submit(self, turn: Turn) -> None:
-        self.called.append(turn)
+    def submit(self, work: Callable[[], object]) -> None:
+        self.calls.append(work)
+
+    def dismiss(self) -> None: ...
 
     def at(self, instant: int, call: Callable[[], None]) -> None:
-        raise AssertionError("lanes know no time")
+        self.planned.append((instant, call))
 
-    def look_again(self, job: Job, instant: int) -> None:
-        raise AssertionError("lanes know no time")
+    def after(self, seconds: float, call: Callable[[], None]) -> None:
+        self.planned.append((round(seconds, 3), call))
 
-    def wake(self, job: Job) -> None:
-        raise AssertionError("lanes know no time")
+    def go_on(self, attempt: Attempt) -> float | None:
+        self.worked.append(("go on", attempt))
+        return self.answers.pop(0) if self.answers else None
 
-    def turn(self, seconds: float | None) -> Turn:
-        wanted = WantedClaim(None if seconds is None else slot(seconds), "schedule")
-        return Turn(self.job, wanted, self.lanes.lane(self.job), 0.0)
+    def cancel_previous(self, attempt: Attempt) -> float | None:
+        self.worked.append(("cancel", attempt))
+        return self.answers.pop(0) if self.answers else None
 
-    def enter(self, *seconds: float | None) -> list[Turn]:
-        """Turns that come, and may not try yet."""
-        turns = [self.turn(one) for one in seconds]
-        for turn in turns:
-            assert not self.lanes.enter(turn)
-        return turns
+    def drop(self, pending: PendingClaim) -> None:
+        self.worked.append(("drop", pending))
 
-    def running(self, seconds: float | None = 0) -> Turn:
-        """A turn that has come, tried and claimed: it runs."""
+    def turn(self, seconds: float | None) -> Attempt:
+        return self.lanes.attempt(self.job, None if seconds is None else slot(seconds))
+
+    def came(self, seconds: float | None) -> Attempt:
+        """An attempt that stands in its lane."""
         turn = self.turn(seconds)
-        assert self.lanes.enter(turn)
-        self.lanes.begin(turn)
+        self.lanes.stand(turn)
         return turn
 
-    def next(self) -> Turn:
-        """The one turn that was called; it tries now."""
-        (turn,) = self.called
-        self.called.clear()
+    def running(self, seconds: float = 0) -> Attempt:
+        """An attempt that has come, tried and claimed: it runs."""
+        turn = self.came(seconds)
         assert self.lanes.enter(turn)
+        self.lanes.play(Lane.begin, turn)
+        self.calls.clear()
         return turn
+
+    def waiting(self, seconds: float = 0) -> tuple[Attempt, PendingClaim]:
+        """An attempt that has tried, and waits with its claim."""
+        turn = self.came(seconds)
+        assert self.lanes.enter(turn)
+        pending = PendingClaim(turn)
+        self.lanes.play(Lane.wait, turn, pending)
+        self.calls.clear()
+        return turn, pending
+
+    def work(self) -> None:
+        """What the crew was given is done."""
+        calls, self.calls = self.calls, []
+        for call in calls:
+            call()
 
     def skipped(self) -> list[object]:
         """The ticks that were told to be skipped."""
         return [event.fields["slot"] for event in self.told]
 
-    def pending(self, turn: Turn) -> PendingClaim:
-        """A claim that the turn has tried."""
-        turn.pending = PendingClaim(self.job, turn.wanted)
-        return turn.pending
 
-
-def test_all_that_queue_come_in_the_order_of_their_ticks() -> None:
-    """Ticks with a grace of their own stand behind a run, in whatever order they came, and run one after another."""
-    bench = Bench(**KEEP_ALL)
-    run = bench.running()
-    turns = bench.enter(120, 60, 180)
-    assert bench.called == []
-    for expected in sorted(turns, key=lambda turn: str(turn.wanted.due)):
-        bench.lanes.end(run, goes_on=False)
-        run = bench.next()
-        assert run is expected
-        bench.lanes.begin(run)
-    bench.lanes.end(run, goes_on=False)
-    assert (bench.called, bench.skipped()) == ([], [])
-
-
-@pytest.mark.parametrize("came", [(60, 120), (120, 60)])
-def test_only_the_newest_of_others_stays_in_line(came: tuple[float, float]) -> None:
-    """Of the ticks that queue until the next one the newest stands behind a run; the other is skipped at once."""
-    bench = Bench(**QUEUE)
-    run = bench.running()
-    bench.enter(*came)
-    assert bench.skipped() == [slot(60)]
-    bench.lanes.end(run, goes_on=False)
-    assert bench.next().wanted.due == slot(120)
-
-
-def test_what_does_not_queue_is_skipped_behind_a_run() -> None:
-    """A tick that comes while the job runs here is skipped then, and not called afterwards."""
+def test_a_worker_enters_once() -> None:
+    """The worker that comes for a called attempt tries, and no other one beside it."""
     bench = Bench()
-    run = bench.running()
-    bench.enter(60)
-    assert bench.skipped() == [slot(60)]
-    bench.lanes.end(run, goes_on=False)
-    assert bench.called == []
-
-
-@pytest.mark.parametrize(("options", "called"), [({}, 0), (QUEUE, 0), ({"overlap": "cancel_previous"}, 1)])
-def test_a_tick_is_judged_as_it_comes(options: dict[str, object], called: int) -> None:
-    """Behind a run a tick needs no worker to be skipped, or to stand in line. It needs one to cancel the run."""
-    bench = Bench(**options)
-    run = bench.running()
-    bench.lanes.line_up(bench.turn(60))
-    assert len(bench.called) == called
-    assert bench.skipped() == [slot(60)] * (not options)
-    bench.called.clear()
-    bench.lanes.end(run, goes_on=False)
-    assert len(bench.called) == bool(options)
+    turn = bench.came(0)
+    assert bench.lanes.enter(turn)
+    assert not bench.lanes.enter(turn)
+    bench.lanes.play(Lane.leave, turn)
+    assert not bench.lanes.enter(turn)
 
 
 def test_of_ticks_that_wait_for_a_worker_the_newest_tries() -> None:
-    """Each tick displaces the one before it that has no worker yet, and goes on with its worker: all tries are one."""
+    """Each tick displaces the one before it, and goes on with the first worker that comes."""
     bench = Bench()
-    turns = [bench.turn(seconds) for seconds in (0, 60, 120)]
-    for turn in turns:
-        assert bench.lanes.heir(turn) is turn
-        bench.lanes.line_up(turn)
-    assert (bench.called, bench.skipped()) == (turns, [slot(0), slot(60)])
-    first, *others = turns
-    newest = bench.lanes.heir(first)
-    assert newest is turns[-1]
-    assert bench.lanes.enter(newest)
-    assert [bench.lanes.heir(turn) for turn in turns] == turns
-    assert not any(bench.lanes.enter(turn) for turn in turns)
-    bench.lanes.give_up(newest)
-    assert not any(bench.lanes.enter(turn) for turn in others)
+    turns = [bench.came(seconds) for seconds in (0, 60, 120)]
+    assert bench.skipped() == [slot(0), slot(60)]
+    assert all("a newer tick came" in event.message for event in bench.told)
+    bench.work()
+    assert bench.worked == 3 * [("go on", turns[-1]), ("attempted", turns[-1])]
 
 
-def test_a_turn_that_tries_is_left_alone() -> None:
-    """While a turn tries, neither it nor a newer one may try as well; the newer one is called when it gives up."""
+def test_what_waits_is_called_when_its_time_has_come() -> None:
+    """The delay that the worker returns is planned; then a worker is called, and the attempt may enter."""
     bench = Bench()
-    trying = bench.turn(0)
-    assert bench.lanes.enter(trying)
-    assert not bench.lanes.enter(trying)
-    (newer,) = bench.enter(60)
-    assert bench.called == []
-    assert bench.lanes.is_open(trying)
-    bench.lanes.give_up(trying)
-    assert not bench.lanes.is_open(trying)
-    assert bench.next() is newer
+    turn = bench.came(0)
+    bench.answers = [2.5]
+    bench.lanes.enter(turn)
+    bench.lanes.play(Lane.wait, turn, PendingClaim(turn))
+    bench.work()
+    ((seconds, call),) = bench.planned
+    assert (seconds, bench.calls, bench.lanes.enter(turn)) == (2.5, [], False)
+    call()
+    assert len(bench.calls) == 1
+    call()  # it is called already
+    assert len(bench.calls) == 1
+    assert bench.lanes.enter(turn)
 
 
-def test_a_turn_that_has_not_come_yet_is_open() -> None:
-    """A turn may still try before it has entered, and no more once a newer one has taken its place."""
+def test_an_attempt_that_is_over_is_not_planned() -> None:
+    """If a newer one has taken its place while it was trying, its delay is of no use."""
     bench = Bench()
-    older, newer = bench.turn(0), bench.turn(60)
-    assert bench.lanes.is_open(older)
-    assert bench.lanes.enter(older)
-    assert bench.lanes.wait(older)
-    assert bench.lanes.enter(newer)
-    assert not bench.lanes.is_open(older)
-    assert bench.lanes.is_open(newer)
+    turn = bench.came(0)
+    assert bench.lanes.enter(turn)
+    bench.came(60)
+    bench.lanes.play(Lane.wait, turn, PendingClaim(turn))
+    bench.answers = [2.5, None]
+    bench.lanes.play(Lane.leave, turn.lane.current or turn)
+    bench.work()
+    assert bench.planned == []
 
 
-def test_a_run_that_goes_on_comes_before_the_line() -> None:
-    """After a catch-up its turn is called again, and whoever stands in line after it."""
-    bench = Bench(**KEEP_ALL)
-    run = bench.running()
-    (waiting,) = bench.enter(60)
-    bench.lanes.end(run, goes_on=True)
-    assert bench.lanes.enter(run)
-    assert bench.called == []
-    bench.lanes.give_up(run)
-    assert bench.next() is waiting
-
-
-@pytest.mark.parametrize(("options", "skipped"), [({}, [slot(60)]), (QUEUE, [])])
-def test_a_turn_that_holds_its_lock_is_a_run_for_the_line(options: dict[str, object], skipped: list[str]) -> None:
-    """A tick that comes during the minimum hold of a catch-up is skipped, or stands in line: it displaces nobody."""
-    bench = Bench(**options)
-    run = bench.running()
-    bench.lanes.end(run, goes_on=True, holds=True)
-    bench.lanes.line_up(bench.turn(60))
-    assert (bench.called, bench.skipped()) == ([], skipped)
-    assert all("the minimum hold of its last run is not over" in event.message for event in bench.told)
-    assert bench.lanes.enter(run)
-    bench.lanes.give_up(run)
-    assert [turn.wanted.due for turn in bench.called] == [slot(60)] * (not skipped)
-
-
-def test_a_turn_that_holds_its_lock_is_over_with_a_stop() -> None:
-    """Nothing is left of it for the next start."""
+@pytest.mark.parametrize("stops", [False, True])
+def test_an_attempt_that_tries_at_a_stop_is_over_with_its_try(stops: bool) -> None:
+    """Nothing is planned for it, nothing is told of it, and what it has followed is closed."""
     bench = Bench()
-    run = bench.running()
-    bench.lanes.end(run, goes_on=True, holds=True)
+    turn = bench.came(0)
+    assert bench.lanes.enter(turn)
+    pending = PendingClaim(turn)
+    follow = pending.follow = Follow()
+    if stops:
+        bench.lanes.stopping.set()
     bench.lanes.clear()
-    assert not bench.lanes.is_open(run)
-    assert not bench.lanes.enter(run)
-    assert bench.lanes.enter(bench.turn(60))
+    bench.lanes.play(Lane.wait, turn, pending)
+    bench.answers = [2.5]
+    bench.work()
+    assert (len(bench.planned), follow.is_closed, turn.lane.current) == (not stops, stops, None if stops else turn)
+    assert (bench.calls, bench.told) == ([], [])
 
 
-@pytest.mark.parametrize(("seconds", "skipped"), [(0, []), (120, [slot(60)])])
-def test_a_run_that_goes_on_beside_another_turn_stands_in_line(seconds: float, skipped: list[str]) -> None:
-    """Where two may run, one that goes on while another turn tries is called after it; of two that wait the newer."""
-    bench = Bench(overlap="allow")
-    run = bench.running(seconds)
-    trying = bench.turn(30)
-    assert bench.lanes.enter(trying)
-    if skipped:
-        bench.enter(60)
-    bench.lanes.end(run, goes_on=True)
-    assert (bench.called, bench.skipped()) == ([], skipped)
-    bench.lanes.give_up(trying)
-    assert bench.next() is run
-
-
-def test_a_look_comes_last_and_once() -> None:
-    """Of several looks one is made, after the ticks in line, when a place is free; a run that begins has looked."""
-    bench = Bench(**QUEUE)
-    run = bench.running()
-    bench.enter(None, None)
-    (tick,) = bench.enter(60)
-    bench.lanes.end(run, goes_on=False)
-    assert bench.next() is tick
-    bench.lanes.give_up(tick)
-    look = bench.next()
-    assert look.wanted.due is None
-    bench.lanes.give_up(look)
-    assert bench.called == []
-    trying = bench.turn(120)
-    assert bench.lanes.enter(trying)
-    bench.enter(None)
-    bench.lanes.begin(trying)
-    bench.lanes.end(trying, goes_on=False)
-    assert (bench.called, bench.skipped()) == ([], [])
-
-
-def test_a_look_waits_for_a_place() -> None:
-    """A look that comes while the job runs is made once it has ended."""
+def test_a_stop_closes_what_was_followed() -> None:
+    """A claim that waits is dropped without a word."""
     bench = Bench()
-    run = bench.running()
-    (look,) = bench.enter(None)
-    assert bench.called == []
-    bench.lanes.end(run, goes_on=False)
-    assert bench.next() is look
+    turn, pending = bench.waiting()
+    follow = pending.follow = Follow()
+    bench.lanes.stopping.set()
+    bench.lanes.clear()
+    assert (follow.is_closed, turn.lane.pending, bench.calls, bench.told) == (True, None, [], [])
 
 
-@pytest.mark.parametrize(("options", "skipped"), [({}, [slot()]), (QUEUE, [])])
-def test_a_run_by_hand_takes_a_place(options: dict[str, object], skipped: list[str]) -> None:
-    """A tick waits for a run by hand that has no lock yet; once that runs, it is skipped, or called when it is over."""
-    bench = Bench(**options)
-    place = Place(bench.lanes.lane(bench.job))
+def test_what_comes_after_a_stop_is_left_out() -> None:
+    """Neither a tick nor a look stands in its lane, until the next start."""
+    bench = Bench()
+    bench.lanes.stopping.set()
+    bench.lanes.due(bench.job, slot())
+    for seconds in (0, None):
+        bench.came(seconds)
+        assert bench.lanes.lane(bench.job).current is None
+    bench.lanes.open()
+    assert bench.lanes.enter(bench.came(60))
+
+
+def test_a_claim_that_nobody_goes_on_with_is_given_up() -> None:
+    """If a run by hand takes the place between two tries, and the tick is skipped, a worker drops its claim."""
+    bench = Bench()
+    turn, pending = bench.waiting()
+    place = bench.lanes.attempt(bench.job, None, "manual", is_patient=False)
     assert bench.lanes.reserve(place)
-    assert not bench.lanes.reserve(Place(place.lane))
-    bench.enter(0)
-    assert (bench.called, bench.skipped()) == ([], [])
-    bench.lanes.occupy(place)
-    assert (bench.called, bench.skipped()) == ([], skipped)
-    bench.lanes.vacate(place)
-    assert len(bench.called) == (not skipped)
-    # It may have been interrupted before it told the agenda.
-    bench.lanes.vacate(place)
-    assert len(bench.called) == (not skipped)
-    bench.lanes.vacate(place, again=True)
-    assert len(bench.called) == 2 * (not skipped)
-    if bench.called:
-        assert bench.lanes.enter(bench.called[0])
-        bench.lanes.vacate(place, again=True)
-        assert len(bench.called) == 2
-
-
-def test_a_run_by_hand_takes_one_place() -> None:
-    """A place that is occupied is not reserved any more: of two places another is free."""
-    bench = Bench(overlap="allow")
-    first, second, third = (Place(bench.lanes.lane(bench.job)) for _ in range(3))
-    assert bench.lanes.reserve(first)
-    bench.lanes.occupy(first)
-    assert bench.lanes.reserve(second)
-    bench.lanes.occupy(second)
-    assert not bench.lanes.reserve(third)
-    bench.lanes.vacate(first)
-    assert bench.lanes.reserve(third)
-
-
-def test_a_turn_between_two_tries_makes_room_for_a_run_by_hand() -> None:
-    """A turn that comes back and finds the place reserved stands in line; without that it tries on."""
-    bench = Bench(**QUEUE)
-    turn = bench.turn(0)
-    assert bench.lanes.enter(turn)
-    assert bench.lanes.wait(turn)
-    assert bench.lanes.enter(turn)
-    assert bench.lanes.wait(turn)
-    place = Place(turn.lane)
-    assert bench.lanes.reserve(place)
+    bench.lanes.play(Lane.recall, turn, turn.plan)
     assert not bench.lanes.enter(turn)
-    bench.lanes.vacate(place)
-    assert bench.next() is turn
+    bench.lanes.play(Lane.occupy, place)
+    bench.calls = bench.calls[-1:]
+    bench.work()
+    assert bench.worked == [("drop", pending)]
+    assert bench.skipped() == [slot()]
 
 
-def test_a_stop_drops_all_but_the_turn_that_tries() -> None:
-    """After a clear nobody is called of those who waited or stood in line; a new turn finds the lane free."""
-    bench = Bench(**QUEUE)
+def test_a_tick_asks_the_run_before_it_to_end() -> None:
+    """A worker cancels the run, and again after the pause that it returns, as long as the tick stands in line."""
+    bench = Bench(**CANCEL)
     run = bench.running()
-    bench.enter(60, None)
-    bench.lanes.clear()
-    bench.lanes.end(run, goes_on=False)
-    assert bench.called == []
-    waiting = bench.turn(120)
-    assert bench.lanes.enter(waiting)
-    assert bench.lanes.wait(waiting)
-    bench.lanes.clear()
-    trying = bench.turn(60)
-    assert bench.lanes.enter(trying)
-    bench.lanes.clear()
-    bench.enter(180)
-    assert bench.skipped() == []
+    turn = bench.came(60)
+    bench.answers = [1.0, 2.0]
+    bench.work()
+    bench.planned[-1][1]()
+    bench.work()
+    assert ([seconds for seconds, _ in bench.planned], bench.worked) == ([1.0, 2.0], 2 * [("cancel", turn)])
+    bench.lanes.play(Lane.end, run, goes_on=False, holds=False)
+    bench.calls.clear()
+    bench.planned[-1][1]()
+    bench.work()
+    assert len(bench.worked) == 2
+    assert len(bench.planned) == 2
+
+
+@pytest.mark.parametrize("options", [{}, QUEUE])
+def test_a_place_is_left_twice_after_an_interruption(options: dict[str, object]) -> None:
+    """The second call has whoever is called then called once more: the first one may have been interrupted."""
+    bench = Bench(**options)
+    place = bench.lanes.attempt(bench.job, None, "manual", is_patient=False)
+    assert bench.lanes.reserve(place)
+    turn = bench.came(0)
+    for again, calls in ((False, 1), (False, 1), (True, 2)):
+        bench.lanes.vacate(place, again=again)
+        assert len(bench.calls) == calls
+    assert bench.lanes.enter(turn)
+    bench.lanes.vacate(place, again=True)
+    assert len(bench.calls) == 2
 
 
 def test_a_forked_child_has_lanes_of_its_own() -> None:
-    """In a child the turns of the parent are over, its runs take no place, and its lock is nobody's to wait for."""
+    """In a child the attempts of the parent have no events, its runs take no place, and its lock is nobody's to wait
+    for.
+    """
     bench = Bench()
-    bench.running()
+    run = bench.running()
     other = Bench()
-    waiting = other.turn(0)
-    assert other.lanes.enter(waiting)
-    assert other.lanes.wait(waiting)
+    waiting, _ = other.waiting()
     for one in (bench, other):
         assert lock_of(one.lanes).acquire(timeout=1)
         begin_child()
-    assert not other.lanes.is_open(waiting)
-    assert not other.lanes.enter(waiting)
-    assert bench.lanes.enter(bench.turn(60))
+    other.lanes.play(Lane.recall, waiting, waiting.plan)
+    bench.lanes.play(Lane.end, run, goes_on=True, holds=False)
+    assert (other.calls, run.lane.current, other.lanes.enter(waiting)) == ([], None, False)
+    assert bench.lanes.enter(bench.came(60))
 
 
-def test_the_newest_in_line_takes_over_a_claim_that_was_tried() -> None:
-    """Of three ticks in line the newest gets the claim that the oldest has tried, whose tick is told of with it; the
-    one that has tried nothing is skipped.
-    """
+def test_a_lock_is_looked_at_once_when_it_expires() -> None:
+    """One look is planned at a time; one of before a stop changes nothing."""
+    bench = Bench()
+    for _ in range(2):
+        bench.lanes.look_again(bench.job, 5)
+    assert [instant for instant, _ in bench.planned] == [5]
+    bench.lanes.clear()
+    bench.lanes.look_again(bench.job, 9)
+    for _, look in bench.planned:
+        look()
+    bench.lanes.look_again(bench.job, 12)
+    assert ([instant for instant, _ in bench.planned], len(bench.calls)) == ([5, 9, 12], 1)
+
+
+def test_of_two_plans_for_one_time_the_last_one_counts() -> None:
+    """A try that is planned for the end of the grace, for sooner, and for the end again, is made once."""
     bench = Bench(**QUEUE)
-    run = bench.running()
-    oldest, between, newest = (bench.turn(seconds) for seconds in (60, 120, 180))
-    pending = bench.pending(oldest)
-    line = newest.lane.line
-    line += [between, oldest]
-    assert not bench.lanes.enter(newest)
-    assert newest.pending is pending
-    assert (line, bench.skipped()) == ([newest], [slot(120)])
-    bench.lanes.end(run, goes_on=False)
-    assert bench.next() is newest
+    turn, pending = bench.waiting()
+    follow = Follow()
+    pending.ends, pending.refusal, pending.follow = 20_000.0, Refusal("job", "held", "held"), follow
+    for follow.left in (99.0, 0.005, 0.0055, 99.0):
+        bench.lanes.replan(turn.lane)
+    assert [seconds for seconds, _ in bench.planned] == [20.0, 0.005, 20.0]
+    for _, call in bench.planned:
+        call()
+    assert len(bench.calls) == 1
 
 
-def test_a_claim_that_was_not_the_turns_own_is_told_of_apart() -> None:
-    """A tick that had only taken over another's claim has tried nothing of its own: it is skipped, and said to be."""
+def test_only_what_waits_for_a_lock_is_planned_anew() -> None:
+    """What tries, and what waits for the database, goes by its own plan."""
     bench = Bench(**QUEUE)
-    bench.running()
-    first, second = bench.turn(0), bench.turn(60)
-    second.pending = bench.pending(first)
-    newest = bench.turn(120)
-    newest.lane.line.append(second)
-    assert not bench.lanes.enter(newest)
-    assert newest.pending is first.pending
-    assert bench.skipped() == [slot(60)]
-
-
-def test_a_turn_that_has_tried_keeps_its_own_claim() -> None:
-    """A newer tick that has a pending claim itself takes over none, and the older one is skipped."""
-    bench = Bench(**QUEUE)
-    bench.running()
-    older, newer = bench.turn(60), bench.turn(120)
-    bench.pending(older)
-    own = bench.pending(newer)
-    older.lane.line.append(older)
-    assert not bench.lanes.enter(newer)
-    assert newer.pending is own
-    assert bench.skipped() == [slot(60)]
-
-
-def test_another_turn_may_be_called_by_one_that_comes_back() -> None:
-    """A turn that is over and comes back all the same doesn't try, and whoever stands in line is called."""
-    bench = Bench(**KEEP_ALL)
-    over = bench.turn(0)
-    assert bench.lanes.enter(over)
-    assert bench.lanes.wait(over)
-    (waiting,) = bench.enter(60)
-    over.lane.current = None
-    assert not bench.lanes.enter(over)
-    assert bench.next() is waiting
+    turn, pending = bench.waiting()
+    pending.follow = Follow()
+    bench.lanes.replan(turn.lane)
+    pending.refusal = Refusal("job", "unavailable", "no reply")
+    bench.lanes.replan(turn.lane)
+    pending.refusal = Refusal("job", "held", "held")
+    bench.lanes.play(Lane.recall, turn, turn.plan)
+    bench.lanes.replan(turn.lane)
+    assert bench.planned == []

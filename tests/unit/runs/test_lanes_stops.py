@@ -12,7 +12,7 @@ from tests.unit.runs.outages import busy
 
 from firecron import FireCron, Run, distributed_cron
 from firecron.errors import FirecronError, Stopping
-from firecron.runs.turn import Place, WantedClaim
+from firecron.runs.lane import Attempt
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 
@@ -128,7 +128,7 @@ def test_a_job_that_comes_again_has_its_own_places() -> None:
         """Nothing."""
 
     one.crons.registry.add(work)
-    assert one.crons.engine.lanes.lane(one.job()).most == 3
+    assert one.crons.engine.lanes.lane(one.job()).free == 3
 
 
 def test_a_run_by_hand_does_not_slip_through_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_a_run_by_hand_does_not_slip_through_a_stop(monkeypatch: pytest.MonkeyPa
     reserve = places.reserve
     asked, go_on = threading.Event(), threading.Event()
 
-    def slowly(place: Place) -> bool:
+    def slowly(place: Attempt) -> bool:
         asked.set()
         assert go_on.wait(20)
         return reserve(place)
@@ -174,9 +174,9 @@ def test_a_stop_frees_the_lane_of_a_turn_that_waits() -> None:
     fleet = Fleet(overlap="queue", grace=600)
     one, other = fleet.instance(), fleet.instance()
     lease = other.hold(slot())
-    turn = one.runner.turn(one.job(), WantedClaim(slot(60), "schedule"))
+    turn = one.attempt(slot(60))
     fleet.world.until(60)
-    assert one.runner.go_on(turn)
+    assert one.go_on(turn)
     one.crons.stop()
     lease.release()
     one.start()
@@ -198,7 +198,7 @@ def test_a_stop_in_the_middle_of_a_try_frees_the_lane() -> None:
         one.crons.stop()
 
     one.network.before = stop
-    assert one.runner.go_on(one.runner.turn(one.job(), WantedClaim(slot(60), "schedule")))
+    assert one.go_on(one.attempt(slot(60)))
     lease.release()
     one.start()
     fleet.world.until(125)

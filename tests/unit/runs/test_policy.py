@@ -22,6 +22,7 @@ from firecron.runs.policy import (
     between,
     choose,
     missed,
+    owes_entries,
 )
 
 MARGIN = 1_000
@@ -43,7 +44,7 @@ def record(
 ) -> LockRecord:
     """A record of the tick at this second after nine, claimed then; without a release it is still unfinished."""
     ends = claimed + 30 if expires is None else expires
-    return LockRecord.model_validate(
+    return LockRecord.of(
         {
             "slot": slot(claimed),
             "acquiredAt": at(claimed),
@@ -82,16 +83,8 @@ RERUN = {"on_abandoned": "rerun"}
         (record(0, released=1), {}, OWN),
         (record(0, released=1), ONCE, Claim(slot(540), "catch_up")),
         (record(480, released=590, acquiredAt=at(585), missedAfter=slot(480)), ONCE, Claim(slot(540), "catch_up")),
-        (
-            record(480, released=590, acquiredAt=at(585), missedAfter=slot(480)),
-            ALL,
-            Claim(slot(540), "catch_up"),
-        ),
-        (
-            record(480, released=590, acquiredAt=at(585), missedAfter=slot(500)),
-            ONCE,
-            Claim(slot(540), "catch_up"),
-        ),
+        (record(480, released=590, acquiredAt=at(585), missedAfter=slot(480)), ALL, Claim(slot(540), "catch_up")),
+        (record(480, released=590, acquiredAt=at(585), missedAfter=slot(500)), ONCE, Claim(slot(540), "catch_up")),
         (record(0, released=1), ALL, Claim(slot(60), "catch_up", kept(60))),
         (record(480, released=481), ALL, Claim(slot(540), "catch_up")),
         # Skipped, because somebody held it.
@@ -201,6 +194,7 @@ def test_a_record_without_a_slot_has_missed_nothing() -> None:
     plain = LockRecord(expiresAt=at(0))
     assert missed(plain, options(**ALL), at(600), None) == []
     assert between(plain, options(), OWN) == []
+    assert not owes_entries(plain, options(), OWN)
 
 
 @pytest.mark.parametrize(
@@ -247,6 +241,7 @@ def test_a_record_without_a_slot_has_missed_nothing() -> None:
 def test_a_claim_owes_what_lies_between(current: LockRecord | None, claim: Claim, entries: list[Entry]) -> None:
     """The claim of 9:10 owes the history an abandoned run, the ticks skipped while it was held, and those missed."""
     assert between(current, options(), claim) == entries
+    assert current is None or owes_entries(current, options(), claim) >= bool(entries)
 
 
 @pytest.mark.parametrize(
@@ -263,6 +258,7 @@ def test_a_claim_owes_what_lies_between(current: LockRecord | None, claim: Claim
 def test_a_run_by_hand_owes_what_was_cancelled(current: LockRecord | None, entries: list[Entry]) -> None:
     """It removes the cancel of a run that died, so it records that run. Other ticks are left to the next claim."""
     assert before_manual(current) == entries
+    assert current is None or owes_entries(current, options(), None) >= bool(entries)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ def test_the_newest_ten_spans_are_remembered() -> None:
     """Of more than ten times without a holder the newest ten are remembered."""
     wanted = options("*/10 * * * * *", catch_up="all")
     pairs = [f"{slot(20 * number)}/{slot(20 * number + 10)}" for number in range(1, 13)]
-    current = LockRecord.model_validate(
+    current = LockRecord.of(
         {
             "slot": slot(0),
             "acquiredAt": at(400),
@@ -33,7 +33,7 @@ def test_the_newest_ten_spans_are_remembered() -> None:
 
 def test_the_time_that_a_holder_was_dead_is_free_for_the_history() -> None:
     """With its holder's last sign of life, the time from then on counts as free; never from later than its end."""
-    record = LockRecord.model_validate({"slot": slot(), "acquiredAt": START, "expiresAt": at(300)})
+    record = LockRecord.of({"slot": slot(), "acquiredAt": START, "expiresAt": at(300)})
     for silent_since, start in ((None, at(300)), (at(100), at(100)), (at(500), at(300))):
         assert free(record, at(600), silent_since) == [Span(start, at(600))]
         assert held(record, at(600), silent_since) == [Span(START, start)]
@@ -42,14 +42,14 @@ def test_the_time_that_a_holder_was_dead_is_free_for_the_history() -> None:
 def test_what_is_remembered_ends_with_the_claim() -> None:
     """A tick of the very instant of a claim came while the lock was held; without that instant nothing is known."""
     fields: dict[str, object] = {"slot": slot(), "missedAfter": slot(), "expiresAt": at(200), "releasedAt": at(200)}
-    record = LockRecord.model_validate({**fields, "acquiredAt": at(60)})
+    record = LockRecord.of({**fields, "acquiredAt": at(60)})
     assert free(record, at(200)) == [Span(START, at(60) - 1)]
-    assert free(LockRecord.model_validate(fields), at(200)) == []
+    assert free(LockRecord.of(fields), at(200)) == []
 
 
 def test_only_spans_with_ticks_are_remembered_and_those_without_one_between_them_are_one() -> None:
     """Of the spans behind a claim the ones without a tick are left out, and two with no tick between them are one."""
-    record = LockRecord.model_validate(
+    record = LockRecord.of(
         {
             "slot": slot(),
             "acquiredAt": at(400),

@@ -15,7 +15,6 @@ from firecron.base.events import Event
 from firecron.base.flag import begin_child
 from firecron.base.instants import to_text
 from firecron.jobs.registry import Result
-from firecron.runs.turn import WantedClaim
 
 NOW = datetime(2026, 11, 18, 9, tzinfo=UTC)
 ERROR = ValueError("no paper")
@@ -342,8 +341,8 @@ def test_a_tick_that_a_rerun_has_delayed_is_missed() -> None:
     dead.die_holding(slot())
     fleet.world.until(31)
     fleet.body = lambda run: fleet.world.advance(40)
-    turn = one.runner.turn(one.job(), WantedClaim(slot(30), "schedule"))
-    assert one.runner.go_on(turn) is None
+    turn = one.attempt(slot(30))
+    assert one.go_on(turn) is None
     assert [result.outcome for result in turn.results] == ["succeeded"]
     assert fleet.slots() == [slot()]
 
@@ -387,26 +386,26 @@ def test_a_claim_that_is_interrupted_leaves_the_lane_free() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "is_stopping", "said"),
+    ("due", "wishes", "is_stopping", "said"),
     [
-        (WantedClaim(slot(), "schedule"), False, [slot()]),
-        (WantedClaim(slot(), "schedule"), True, []),
-        (WantedClaim(slot(), "schedule", looks_back=True), False, []),
-        (WantedClaim(None, insists=True), False, []),
+        (slot(), "", False, [slot()]),
+        (slot(), "", True, []),
+        (slot(), "looks_back", False, []),
+        (None, "insists", False, []),
     ],
 )
 def test_a_tick_of_a_job_that_is_paused_here_is_said_to_be_skipped(
-    fleet: Fleet, wanted: WantedClaim, is_stopping: bool, said: list[str]
+    fleet: Fleet, due: str | None, wishes: str, is_stopping: bool, said: list[str]
 ) -> None:
     """A tick that comes after its job was paused here is said to be skipped; a look for what others left is no tick,
     and at a stop nothing is said.
     """
     one = fleet.instance()
-    turn = one.runner.turn(one.job(), wanted)
+    turn = one.attempt(due, looks_back="looks_back" in wishes, insists="insists" in wishes)
     one.crons.registry.pause(NAME)
     if is_stopping:
         one.runner.stopping.set()
-    assert one.runner.go_on(turn) is None
+    assert one.go_on(turn) is None
     assert slots_of(one, "run.skipped") == said
 
 
@@ -436,7 +435,7 @@ def test_an_error_beside_a_minimum_hold_frees_the_lane() -> None:
     )
     record = one.crons.history.record
 
-    def broken(name: str, entry: object) -> bool:
+    def broken(name: str, entry: object, raised: BaseException | None = None) -> bool:
         raise ERROR
 
     one.crons.history.record = broken  # type: ignore[method-assign]  # it raises nothing

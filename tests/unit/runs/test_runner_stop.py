@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from tests.simulation.instance import go_on
 from tests.simulation.world import NAME, START, slot
 from tests.unit.locks import lock_of
 from tests.unit.runs.bodies import running_loop
@@ -17,7 +18,6 @@ from firecron import FireCron, Run, distributed_cron
 from firecron.base.events import Event
 from firecron.base.flag import begin_child
 from firecron.runs.entry import Entry
-from firecron.runs.turn import WantedClaim
 from firecron.settings import load
 from firecron.testing import MemoryStore
 
@@ -50,7 +50,7 @@ class Bench:
 
     def turn(self, due: str = slot()) -> threading.Thread:
         job = self.crons.registry.get(NAME)
-        return self.begin(lambda: self.runner.go_on(self.runner.turn(job, WantedClaim(due, "schedule"))))
+        return self.begin(lambda: go_on(self.crons.engine, self.crons.engine.lanes.attempt(job, due)))
 
     def stop(self, grace: float = 8) -> threading.Thread:
         thread = self.begin(lambda: self.runner.stop(grace))
@@ -67,10 +67,10 @@ class Bench:
         """Have this done before each entry that the bookkeeper writes."""
         record = self.crons.history.record
 
-        def slowly(name: str, entry: Entry) -> bool:
+        def slowly(name: str, entry: Entry, raised: BaseException | None = None) -> bool:
             if entry.recorded_by is not None:
                 act()
-            return record(name, entry)
+            return record(name, entry, raised)
 
         self.crons.history.record = slowly  # type: ignore[method-assign]  # the same, slowly
 
@@ -329,11 +329,7 @@ def test_a_forked_child_has_nothing_to_stop(go_on: threading.Event) -> None:
     runner.loop = asyncio.new_event_loop()
     runner.loop.close()
     runner.stopping.set()
-    for lock in (
-        runner.open_work.changed,
-        lock_of(runner),
-        bench.crons.engine.bookkeeper.open_work.changed,
-    ):
+    for lock in (runner.open_work.changed, lock_of(runner), bench.crons.engine.bookkeeper.open_work.changed):
         assert ended(bench.begin(lock.acquire))
     begin_child()
     assert bench.runner.loop is None

@@ -10,7 +10,6 @@ from tests.simulation.network import failing
 from tests.simulation.world import NAME, START, slot
 
 from firecron.errors import Unavailable
-from firecron.runs.turn import WantedClaim
 
 
 @pytest.mark.parametrize(("held", "waits"), [(False, 30), (True, 10)])
@@ -166,8 +165,8 @@ def test_no_worker_is_called_after_a_stop() -> None:
     one.crons.stop()
     given: list[object] = []
     one.crew.submit = given.append  # type: ignore[method-assign,assignment]  # noted
-    one.crons.engine.submit(one.runner.turn(one.job(), WantedClaim(slot(60), "schedule")))
+    one.crons.engine.lanes.stand(one.attempt(slot(60)))
     assert given == []
     one.start()
-    one.crons.engine.submit(one.runner.turn(one.job(), WantedClaim(slot(60), "schedule")))
+    one.crons.engine.lanes.stand(one.attempt(slot(60)))
     assert len(given) >= 1

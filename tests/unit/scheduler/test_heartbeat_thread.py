@@ -63,7 +63,9 @@ def test_trouble_does_not_end_the_heartbeat() -> None:
     said: list[Event] = []
 
     class Broken(MemoryStore):
-        def merge(self, path: str, children: Mapping[str, object], deadline: Deadline) -> dict[str, object]:
+        def merge(
+            self, path: str, children: Mapping[str, object], deadline: Deadline, *, echo: bool = True
+        ) -> dict[str, object]:
             beats.release()
             raise ZeroDivisionError
 
@@ -102,10 +104,12 @@ class Stuck:
         arrived = threading.Event()
 
         class Silent(MemoryStore):
-            def merge(self, path: str, children: Mapping[str, object], deadline: Deadline) -> dict[str, object]:
+            def merge(
+                self, path: str, children: Mapping[str, object], deadline: Deadline, *, echo: bool = True
+            ) -> dict[str, object]:
                 arrived.set()
                 assert go_on.wait(PATIENCE)
-                return super().merge(path, dict(children), deadline)
+                return super().merge(path, dict(children), deadline, echo=echo)
 
         self.heartbeat = FireCron(store=Silent(timing.now), timing=timing, settings=load()).engine.heartbeat
         self.heartbeat.start()

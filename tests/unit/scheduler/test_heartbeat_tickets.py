@@ -55,25 +55,22 @@ def test_the_size_is_known_with_the_second_beat() -> None:
         fleet.world.advance(30)
         for each in instances:
             each.crons.engine.heartbeat.beat()
-    assert [each.crons.engine.waves.size() for each in instances] == [5] * 5
+    assert [each.crons.engine.group.size() for each in instances] == [5] * 5
     assert fleet.world.store.keys("ops/cron", instances[0].locks.deadline(1)) == ["cron-groups", "cron-instances"]
 
 
 def test_a_stop_and_a_fork_end_what_was_known() -> None:
     """Whoever starts again, or is another process, has no ticket yet."""
     fleet = Fleet()
-    ends: list[Callable[[Instance], object]] = [
-        lambda one: one.crons.stop(),
-        lambda one: begin_child(),
-    ]
+    ends: list[Callable[[Instance], object]] = [lambda one: one.crons.stop(), lambda one: begin_child()]
     for end in ends:
         one = fleet.instance()
         for _ in range(2):
             fleet.world.advance(30)
             one.crons.engine.heartbeat.beat()
-        assert one.crons.engine.waves.size() is not None
+        assert one.crons.engine.group.size() is not None
         end(one)
-        assert one.crons.engine.waves.size() is None
+        assert one.crons.engine.group.size() is None
 
 
 @pytest.mark.parametrize("error", [Unavailable("down"), Denied("no")])
@@ -81,7 +78,7 @@ def test_a_beat_that_fails_leaves_the_size_unknown(error: Exception) -> None:
     """Whatever became of the beat, its instance asks for every tick until it has two tickets again."""
     fleet = Fleet()
     one = fleet.instance()
-    heartbeat, waves = one.crons.engine.heartbeat, one.crons.engine.waves
+    heartbeat, group = one.crons.engine.heartbeat, one.crons.engine.group
 
     def fail() -> None:
         raise error
@@ -93,7 +90,7 @@ def test_a_beat_that_fails_leaves_the_size_unknown(error: Exception) -> None:
                 "merge", before=fail, times=2 if isinstance(error, Denied) else 1
             )  # with its ticket, and without
         heartbeat.beat()
-        sizes.append(waves.size())
+        sizes.append(group.size())
         fleet.world.advance(30)
     assert sizes == [None, 1, None, None, 1]
 
@@ -147,7 +144,7 @@ def test_all_ask_where_the_setting_says_so() -> None:
         fleet.world.advance(30)
     ((_, counter),) = groups(fleet).items()
     assert counter["jobs"] == "job"
-    assert one.crons.engine.waves.size() is None
+    assert one.crons.engine.group.size() is None
 
 
 @pytest.mark.parametrize(("chance", "second"), [(0.0, 15), (0.5, 22.5), (1.0, 30)])
@@ -194,7 +191,7 @@ def test_instances_that_were_frozen_together_find_the_size_again() -> None:
             beats[number].work_if_due()
         fleet.world.advance(1)
         if second >= 220:
-            sizes += [each.crons.engine.waves.size() or 0.0 for each in instances]
+            sizes += [each.crons.engine.group.size() or 0.0 for each in instances]
     assert all(6 <= size <= 10 for size in sizes)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from tests.simulation.world import START, slot
 from tests.stores.least_privilege import RULES
+from tests.stores.least_privilege_before import before
 from tests.unit.locks import lock_of
 from tests.unit.threads import PATIENCE
 
@@ -27,6 +28,7 @@ from firecron.testing.rehearsal import Inline
 from rtdb_emulator.pytest_plugin import Rtdb
 
 HOUR = 3_600
+LATER: dict[str, Any] = {"owner": "mail", "retries": 3}
 Job = Callable[[], None]
 
 
@@ -43,7 +45,7 @@ class Counting(MemoryStore):
         super().__init__(now)
         self.calls: list[str] = []
         self.error: Exception | None = None
-        self.denied = ""
+        self.denied = self.fails = ""
         self.before_merge: Callable[[], object] = lambda: None
         self.after_read: Callable[[], object] = lambda: None
 
@@ -51,16 +53,20 @@ class Counting(MemoryStore):
         self._note(f"read {path}")
         if path == self.denied:
             raise Denied("no")
+        if path == self.fails:
+            raise Unavailable("down")
         found = super().read(path, deadline)
         after, self.after_read = self.after_read, lambda: None
         after()
         return found
 
-    def merge(self, path: str, values: dict[str, object], deadline: Deadline) -> dict[str, object]:
+    def merge(
+        self, path: str, values: dict[str, object], deadline: Deadline, *, echo: bool = True
+    ) -> dict[str, object]:
         self._note(f"merge {len(values)}")
         before, self.before_merge = self.before_merge, lambda: None
         before()
-        return super().merge(path, values, deadline)
+        return super().merge(path, values, deadline, echo=echo)
 
     def _note(self, call: str) -> None:
         self.calls.append(call)
@@ -92,7 +98,8 @@ class Programs:
             has_threads=False,
         )
         crons.locks.identity.service, crons.locks.identity.revision = service, revision
-        crons.events.subscribe(lambda event: self.events.append(event) if event.slug == "catalogue.failed" else None)
+        told = ("catalogue.failed", "hold.failed")
+        crons.events.subscribe(lambda event: self.events.append(event) if event.slug in told else None)
         return crons
 
     def begin(self, *jobs: Job, service: str = "api", revision: str | None = "api-1", roles: str = "") -> FireCron:
@@ -115,7 +122,7 @@ def programs() -> Programs:
 def test_a_start_declares_all_jobs(programs: Programs) -> None:
     """One read and one write, with the time of the database for what is new."""
     programs.begin(job(), job("mail", "* * * * *", alert_after=3))
-    assert programs.store.since() == ["read cron-jobs", "merge 2"]
+    assert programs.store.since() == ["read cron-jobs", "merge 2", "read cron-hold"]
     assert programs.entry() == {
         "line": "0 9 * * *",
         "timezone": "UTC",
@@ -138,7 +145,7 @@ def test_a_start_declares_all_jobs(programs: Programs) -> None:
 def test_nothing_is_written_where_nothing_has_changed(programs: Programs) -> None:
     """Another instance of the same revision reads, and no more."""
     one = job()
-    for calls in (["read cron-jobs/digest", "merge 1"], ["read cron-jobs/digest"]):
+    for calls in (["read cron-jobs/digest", "merge 1", "read cron-hold"], ["read cron-jobs/digest"]):
         programs.begin(one)
         assert programs.store.since() == calls
         programs.timing.advance(60)
@@ -166,10 +173,10 @@ def test_many_jobs_are_written_five_hundred_at_a_time(programs: Programs) -> Non
     """And of those only what differs."""
     jobs = [job(f"job-{number}") for number in range(1_001)]
     programs.begin(*jobs)
-    assert programs.store.since() == ["read cron-jobs", "merge 500", "merge 500", "merge 1"]
+    assert programs.store.since() == ["read cron-jobs", "merge 500", "merge 500", "merge 1", "read cron-hold"]
     programs.store.set("cron-jobs/job-7/alertAfter", 2)
     programs.begin(*jobs)
-    assert programs.store.since() == ["read cron-jobs", "merge 1"]
+    assert programs.store.since() == ["read cron-jobs", "merge 1", "read cron-hold"]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +220,7 @@ def test_a_winner_puts_its_own_entry_right(programs: Programs) -> None:
     assert programs.store.since() == []
     programs.timing.advance(0.001)
     programs.win(new)
-    assert programs.store.since() == ["read cron-jobs/digest", "merge 1"]
+    assert programs.store.since() == ["read cron-jobs/digest", "merge 1", "read cron-hold"]
     assert (programs.entry()["line"], programs.entry()["revision"]) == ("0 10 * * *", "api-2")
     assert programs.entry("mail")["revision"] == "api-1"
     programs.win(new)
@@ -226,7 +233,7 @@ def test_a_run_by_schedule_is_a_win(programs: Programs) -> None:
     crons.locks.clock.now(Deadline.after(programs.timing, 1))
     programs.store.set("cron-jobs/digest/grace", 5)
     programs.timing.advance(HOUR)
-    crons.engine.ask(crons.registry.get("digest"), slot(HOUR), is_later=False)
+    crons.engine.lanes.due(crons.registry.get("digest"), slot(HOUR))
     assert programs.store.get("cron-locks/digest/outcome") == "succeeded"
     assert programs.entry()["grace"] == 7_200
 
@@ -259,7 +266,7 @@ def test_where_nothing_ticks_nothing_is_declared(programs: Programs) -> None:
 def test_the_first_trigger_declares_all_jobs(programs: Programs) -> None:
     """So the job whose trigger was forgotten is seen. These jobs don't tick; each is looked at once an hour at most."""
     crons = programs.program(job(), job("mail"))
-    for calls in (["read cron-jobs", "merge 2"], []):
+    for calls in (["read cron-jobs", "merge 2", "read cron-hold"], []):
         crons.registry.served(crons.registry.get("digest"))
         assert programs.store.since() == calls
     assert [programs.entry(name)["ticks"] for name in ("digest", "mail")] == [False, False]
@@ -275,7 +282,7 @@ def test_a_job_that_is_added_later(programs: Programs) -> None:
     crons = programs.begin(job())
     programs.store.since()
     crons.registry.add(job("late"))
-    assert programs.store.since() == ["read cron-jobs/late", "merge 1"]
+    assert programs.store.since() == ["read cron-jobs/late", "merge 1", "read cron-hold"]
     crons.registry.remove("late")
     assert programs.entry("late")["line"] == "0 9 * * *", "who removes it may be one of many"
 
@@ -316,7 +323,7 @@ def test_what_fails_is_told_once_and_tried_again(programs: Programs, error: Exce
     programs.store.since()
     programs.timing.advance(seconds)
     crons.engine.ticker.work()
-    assert programs.store.since() == ["read cron-jobs", "merge 2"]
+    assert programs.store.since() == ["read cron-jobs", "merge 2", "read cron-hold"]
     programs.store.error = error
     programs.timing.advance(HOUR)
     programs.win(crons)
@@ -338,7 +345,7 @@ def test_what_was_asked_for_before_a_stop_is_dropped(programs: Programs) -> None
     programs.store.since()
     programs.store.error = None
     crons.engine.publisher.begin()
-    assert programs.store.since() == ["read cron-jobs/digest"]
+    assert programs.store.since() == ["read cron-jobs/digest", "read cron-hold"], "it may be held"
 
 
 @pytest.mark.parametrize("starts_again", [False, True])
@@ -371,7 +378,7 @@ def test_a_stop_while_a_look_writes_leaves_nothing_for_the_next_start(programs: 
     publisher.begin()
     programs.store.since()
     publisher.served(crons.registry.get("digest"))
-    assert programs.store.since() == ["read cron-jobs/digest", "read cron-groups", "merge 1"]
+    assert programs.store.since() == ["read cron-jobs/digest", "read cron-groups", "merge 1", "read cron-hold"]
 
 
 class Waiting(Inline):
@@ -396,7 +403,7 @@ def test_one_thread_looks_at_a_time(programs: Programs) -> None:
     crons.engine.publisher.add(crons.registry.get("digest"))
     (work,) = crew.work
     work()
-    assert programs.store.since() == ["read cron-jobs", "merge 2", "read cron-jobs/mail"]
+    assert programs.store.since() == ["read cron-jobs", "merge 2", "read cron-hold", "read cron-jobs/mail"]
     assert len(crew.work) == 1
     crons.engine.publisher.begin()
     assert len(crew.work) == 2
@@ -454,9 +461,8 @@ def test_a_retry_is_made_when_it_comes(programs: Programs) -> None:
     """
     crons = programs.program(job())
     planned: list[tuple[float, Callable[[], None]]] = []
-    publisher = CataloguePublisher(
-        crons.database, crons.registry, Inline(), lambda seconds, call: planned.append((seconds, call))
-    )
+    crons.engine.ticker.after = lambda seconds, call: planned.append((seconds, call))  # type: ignore[method-assign]
+    publisher = CataloguePublisher(crons.database, crons.registry, Inline(), crons.engine.lanes)
     digest = crons.registry.get("digest")
     programs.store.error = Unavailable("down")
     publisher.served(digest)
@@ -470,7 +476,7 @@ def test_a_retry_is_made_when_it_comes(programs: Programs) -> None:
     publisher.won(digest)
     assert programs.store.since() == []
     retry()
-    assert programs.store.since() == ["read cron-jobs/digest", "merge 1"]
+    assert programs.store.since() == ["read cron-jobs/digest", "merge 1", "read cron-hold"]
     crew = publisher.crew = Waiting()
     retry()
     assert crew.work == []
@@ -503,7 +509,7 @@ def test_what_fails_after_a_stop_is_not_told(programs: Programs) -> None:
     assert programs.events == []
     programs.store.since()
     crons.engine.publisher.begin()
-    assert programs.store.since() == ["read cron-jobs/digest", "merge 1"]
+    assert programs.store.since() == ["read cron-jobs/digest", "merge 1", "read cron-hold"]
 
 
 def test_the_work_of_before_a_stop_leaves_the_next_to_its_own(programs: Programs) -> None:
@@ -520,7 +526,7 @@ def test_the_work_of_before_a_stop_leaves_the_next_to_its_own(programs: Programs
     programs.store.before_merge = start_again
     old, *_ = crew.work
     old()
-    assert programs.store.since() == ["read cron-jobs/digest", "merge 1"]
+    assert programs.store.since() == ["read cron-jobs/digest", "merge 1", "read cron-hold"]
     _, new = crew.work
     new()
     assert programs.store.since() == ["read cron-jobs/digest"]
@@ -555,11 +561,7 @@ def test_a_catalogue_that_hangs_delays_nothing(rtdb: Rtdb) -> None:
     def quick() -> None:
         has_run.set()
 
-    crons = FireCron(
-        quick,
-        settings=load(request_timeout=20, acquire_timeout=20, release_timeout=20),
-        enabled=True,
-    )
+    crons = FireCron(quick, settings=load(request_timeout=20, acquire_timeout=20, release_timeout=20), enabled=True)
     with crons:
         assert has_run.wait(PATIENCE)
         assert rtdb.get("/cron-jobs") is None
@@ -578,6 +580,42 @@ def test_a_started_program_is_in_the_catalogue(rtdb: Rtdb) -> None:
     found = rtdb.get("/cron-jobs/digest")
     assert isinstance(found, dict)
     assert (found["ticks"], found["service"], found["line"]) == (True, "local", "0 9 * * *")
+
+
+def test_rules_of_the_version_before_take_the_later_fields(rtdb: Rtdb) -> None:
+    """They let fields pass that they don't know, so nothing is lost with them."""
+    rtdb.set_rules(before())
+    told: list[Event] = []
+    crons = FireCron(job(**LATER), settings=load(uid="firecron"), enabled=True, has_threads=False, crew=Inline())
+    crons.events.subscribe(told.append)
+    crons.engine.publisher.begin()
+    assert told == []
+    assert rtdb.get("/cron-jobs/digest/owner") == "mail"
+
+
+def test_rules_that_refuse_the_later_fields(rtdb: Rtdb) -> None:
+    """The entry is written without these, which is said once, and not written again while nothing else changes."""
+    rules = adapted(before(), "", "firecron")
+    entries: Any = rules["rules"]
+    entries["cron-jobs"]["$name"]["$other"] = {".validate": "$other === 'declaredAt'"}
+    rtdb.set_rules(rules)
+    told: list[Event] = []
+    crons = FireCron(
+        job(**LATER), job("mail"), settings=load(uid="firecron"), enabled=True, has_threads=False, crew=Inline()
+    )
+    crons.events.subscribe(told.append)
+    for methods in ("GET PATCH PATCH", "GET PATCH"):
+        rtdb.emulator.requests.clear()
+        crons.engine.publisher.begin()
+        sent = [request.method for request in rtdb.emulator.requests.matching(path="/cron-jobs")]
+        assert " ".join(sent) == methods
+    node = rtdb.get("/cron-jobs/digest")
+    assert isinstance(node, dict)
+    assert (node["line"], node.keys() & {"owner", "retries"}) == ("0 9 * * *", set())
+    assert rtdb.get("/cron-jobs/mail/line") == "0 9 * * *"
+    assert [event.slug for event in told] == ["catalogue.failed"]
+    assert "written without the fields that the security rules refuse" in told[0].message
+    assert "firecron rules" in told[0].message
 
 
 def test_rules_that_are_older_than_the_catalogue(rtdb: Rtdb) -> None:

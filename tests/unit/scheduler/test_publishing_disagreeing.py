@@ -157,7 +157,7 @@ def test_a_trigger_does_not_hide_who_ticks(rollout: Rollout) -> None:
     rollout.beats()
     rollout.store.since()
     service.registry.served(service.registry.get("digest"))
-    assert rollout.store.since() == ["read cron-jobs", "read cron-groups", "merge 1"]
+    assert rollout.store.since() == ["read cron-jobs", "read cron-groups", "merge 1", "read cron-hold"]
     assert [rollout.entry(name)["service"] for name in ("digest", "mail")] == ["pool", "api"]
     rollout.alive.clear()
     rollout.beats(4)
@@ -179,7 +179,10 @@ def test_a_trigger_declares_where_groups_can_not_be_read(rollout: Rollout) -> No
 
 def test_a_trigger_reads_no_groups_if_nobody_ticked(rollout: Rollout) -> None:
     """Another revision declares its jobs with one read and one write, and an hour later it takes one read."""
-    for revision, calls in (("api-1", ["read cron-jobs", "merge 2"]), ("api-2", ["read cron-jobs", "merge 2"])):
+    for revision, calls in (
+        ("api-1", ["read cron-jobs", "merge 2", "read cron-hold"]),
+        ("api-2", ["read cron-jobs", "merge 2", "read cron-hold"]),
+    ):
         service = rollout.program(job(), job("mail"), revision=revision)
         service.registry.served(service.registry.get("digest"))
         assert rollout.store.since() == calls

@@ -286,32 +286,30 @@ def stubbed(one: Instance) -> tuple[list[str], list[tuple[int, Callable[[], None
     """The names of the jobs whose turns its rounds take, and what they have called later; neither happens."""
     taken: list[str] = []
     called: list[tuple[int, Callable[[], None]]] = []
-    engine = one.crons.engine
-    engine.submit = lambda turn: taken.append(turn.job.name)  # type: ignore[method-assign]  # noted, not done
-    engine.at = lambda instant, call: called.append((instant, call))  # type: ignore[method-assign]  # noted, not done
+    lanes, ticker = one.crons.engine.lanes, one.crons.engine.ticker
+    lanes.stand = lambda attempt: taken.append(attempt.job.name)  # type: ignore[method-assign]  # noted, not done
+    ticker.at = lambda instant, call: called.append((instant, call))  # type: ignore[method-assign]  # noted, not done
     return taken, called
 
 
 def test_a_lock_is_looked_at_once_when_it_expires() -> None:
-    """However many saw a lock, there is one look, for a job that is still wanted; after it, or a stop, there may be
-    another.
-    """
+    """However many saw a lock, there is one look; after it, or a stop, there may be another."""
     one = Fleet(on_abandoned="rerun").instance()
     taken, called = stubbed(one)
-    rounds, job = one.crons.engine.recovery, one.job()
+    lanes, job = one.crons.engine.lanes, one.job()
     for count in (1, 2):
         for _ in range(2):
-            rounds.look_again(job, START + 5)
+            lanes.look_again(job, START + 5)
         assert len(called) == count
         called[-1][1]()
         assert len(taken) == count
-    rounds.look_again(job, START + 5)
-    rounds.forget()
-    rounds.look_again(job, START + 5)
+    lanes.look_again(job, START + 5)
+    lanes.clear()
+    lanes.look_again(job, START + 5)
     assert len(called) == 4
-    one.crons.registry.pause(job.name)
-    called[-1][1]()
-    assert len(taken) == 2
+    for _, call in called[-2:]:
+        call()
+    assert len(taken) == 3
 
 
 def test_a_round_ends_with_its_time() -> None:

@@ -191,13 +191,7 @@ execute_from_command_line(sys.argv)
     ],
 )
 def test_django_is_as_it_is_thought_to_be(
-    arguments: str,
-    main: str,
-    reason: str | None,
-    what: str,
-    run: Run,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    arguments: str, main: str, reason: str | None, what: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the real Django calls `ready`, it is the process that it is said to be."""
     monkeypatch.setenv("RUN_MAIN", main)

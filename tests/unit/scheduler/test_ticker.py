@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -126,68 +126,43 @@ def test_jitter_moves_the_start_and_not_the_slot(bench: Bench, chance: float) ->
     ]
 
 
-@pytest.mark.parametrize(("asleep", "handed"), [(59, [0, 55]), (0.9, [0, 1, 2])])
-def test_after_a_freeze_only_the_newest_tick_is_tried(bench: Bench, asleep: float, handed: list[int]) -> None:
-    """A ticker that wakes late hands over the newest tick alone, and goes on with the next."""
-    bench.ticker.add(make_job("*/5 * * * * *" if asleep > 1 else "* * * * * *", grace=20))
-    bench.until(0.5)
-    bench.handed.clear()
-    start = 5 if asleep > 1 else 1
-    bench.until(start - 0.1)
-    bench.timing.advance(asleep)
-    bench.until(start + 58)
-    if asleep > 1:
-        assert bench.slots() == [slot(60)]
-        (event,) = bench.said("run.coalesced")
-        assert event.fields["slot"] == slot(60)
-    else:
-        assert bench.slots() == [slot(seconds) for seconds in range(1, 60)]
-
-
-def test_what_is_too_old_is_missed(bench: Bench) -> None:
-    """A tick that even the newest is older than its grace is not handed over, and said to be missed."""
-    bench.ticker.add(make_job("0 * * * *", grace=20))
-    bench.until(3_599)
-    bench.timing.advance(22)
-    bench.until(7_300)
-    assert bench.slots() == [slot(7_200)]
-    (event,) = bench.said("run.missed")
-    assert event.fields["slot"] == slot(3_600)
-
-
 @pytest.mark.parametrize(
-    ("line", "asleep", "handed", "coalesced"),
+    ("line", "grace", "frozen", "asleep", "until", "handed", "coalesced", "missed"),
     [
-        ("0 * * * *", 20, [slot(3_600)], []),
-        ("0 * * * *", 2, [slot(3_600)], []),
-        ("* * * * * *", 1, [slot(3_601)], [slot(3_601)]),
-        ("*/10 * * * * *", 25, [slot(3_620)], [slot(3_620)]),
+        # A short freeze leaves nothing out, a longer one all but the newest tick, which is said.
+        ("* * * * * *", 20, 0.9, 0.9, 59, range(1, 60), [], []),
+        ("*/5 * * * * *", 20, 4.9, 59, 63, [60], [60], []),
+        ("* * * * * *", 20, 3_599.5, 1.5, 3_601, [3_601], [3_601], []),
+        ("*/10 * * * * *", 20, 3_599.5, 25.5, 3_625, [3_620], [3_620], []),
+        # A tick is handed over up to the end of its grace, and is missed after it: of several the newest.
+        ("0 * * * *", 20, 3_599.5, 2.5, 3_602, [3_600], [], []),
+        ("0 * * * *", 20, 3_599.5, 20.5, 3_620, [3_600], [], []),
+        ("0 * * * *", 20, 3_599, 22, 7_300, [7_200], [], [(3_600, 21_000)]),
+        ("*/10 * * * * *", 2, 9, 36, 61, [50, 60], [], [(40, 5_000)]),
     ],
 )
-def test_what_is_late_is_handed_over_within_its_grace(
-    bench: Bench, line: str, asleep: float, handed: list[str], coalesced: list[str]
+def test_after_a_freeze_only_the_newest_tick_within_its_grace_is_tried(
+    bench: Bench,
+    line: str,
+    grace: float,
+    frozen: float,
+    asleep: float,
+    until: float,
+    handed: Sequence[int],
+    coalesced: list[int],
+    missed: list[tuple[int, int]],
 ) -> None:
-    """A late tick is handed over up to the end of its grace; only where older ones fell away that is said."""
-    bench.timing.advance(3_599)
-    bench.ticker.add(make_job(line, grace=20))
-    bench.until(3_599.5)
+    """A ticker that wakes late hands over the newest tick alone, and goes on with the next."""
+    bench.ticker.add(make_job(line, grace=grace))
+    bench.until(frozen)
     bench.handed.clear()
-    bench.timing.advance(0.5 + asleep)
-    bench.ticker.work()
-    assert bench.slots() == handed
-    assert [event.fields["slot"] for event in bench.said("run.coalesced")] == coalesced
-    assert bench.said("run.missed") + bench.said("ticker.failed") == []
-
-
-def test_of_many_that_are_too_old_one_is_said(bench: Bench) -> None:
-    """After a long freeze the newest of the ticks that are too old is said to be missed, and the plan goes on there."""
-    bench.ticker.add(make_job("*/10 * * * * *", grace=2))
-    bench.until(9)
-    bench.timing.advance(36)
-    bench.until(61)
-    assert bench.slots() == [slot(50), slot(60)]
-    (event,) = bench.said("run.missed")
-    assert (event.fields["slot"], event.fields["late"]) == (slot(40), 5_000)
+    bench.timing.advance(asleep)
+    bench.until(until)
+    assert bench.slots() == [slot(seconds) for seconds in handed]
+    assert [event.fields["slot"] for event in bench.said("run.coalesced")] == [slot(seconds) for seconds in coalesced]
+    told = [(event.fields["slot"], event.fields["late"]) for event in bench.said("run.missed")]
+    assert told == [(slot(seconds), late) for seconds, late in missed]
+    assert bench.said("ticker.failed") == []
 
 
 def test_the_time_that_a_dispatch_takes_counts(bench: Bench) -> None:

@@ -13,10 +13,13 @@ from tests.simulation.world import START, slot
 from firecron import distributed_cron
 from firecron.base.clocks import Deadline, ServerClock
 from firecron.base.flag import begin_child
+from firecron.base.threads import Workers
 from firecron.base.tickets import Tickets, place_of_tick
 from firecron.jobs.job import Job, explore
 from firecron.lock.database import Database
-from firecron.scheduler.waves import Waves
+from firecron.runs.lane import Attempt
+from firecron.runs.lanes import Lanes
+from firecron.scheduler.heartbeat import InstanceGroup
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
 
@@ -55,7 +58,7 @@ class Room:
 
 
 class Bench:
-    """The waves of one instance whose beats are made by hand; `asked` has what it asked for, and when.
+    """The lanes of one instance whose beats are made by hand; `asked` has what it asked for, and when.
 
     The calls that it wants made later are made as time passes.
     """
@@ -82,12 +85,18 @@ class Bench:
             settings=settings, store=MemoryStore(self.timing.now), timing=self.timing, has_threads=False
         )
         database.clock, database.identity.service = self.clock, "api"
-        parts: Any = (self.jobs, self.leaders, self.room, self)  # stand-ins
-        self.waves = Waves(database, *parts)
+        parts: tuple[Any, Any, Any] = (self.jobs, self.leaders, self.room)  # stand-ins
+        self.lanes = Lanes(database, Workers(1))
+        self.lanes.agenda = self
+        self.lanes.stand = self.stand  # type: ignore[method-assign]  # noted, not done
+        self.group = InstanceGroup(database, *parts, self.lanes)
         self.number = 0
 
-    def ask(self, job: Job, slot: str, *, is_later: bool) -> None:
-        self.asked.append((slot[11:19], round(self.timing.mono() / 1000, 2), is_later))
+    def stand(self, attempt: Attempt) -> None:
+        self.asked.append((str(attempt.due)[11:19], round(self.timing.mono() / 1000, 2), attempt.is_later))
+
+    def at(self, instant: int, call: Callable[[], None]) -> None:
+        raise AssertionError("no look was planned")
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
         # At whole milliseconds, as the ticker makes them.
@@ -110,14 +119,14 @@ class Bench:
     def beat(self, more: int | None) -> None:
         """A beat that brings a number so much higher than the one before; None for no number."""
         self.number += more or 0
-        self.waves.observe_beat(self.waves.own_group(), None if more is None else self.number, self.timing.mono())
+        self.group.observe_beat(self.group.own(), None if more is None else self.number, self.timing.mono())
 
     def know(self, size: int) -> None:
         """Two beats, at -30 and at 0 seconds of the bench's own time, which begins with 30."""
         self.beat(1)
         self.until(self.timing.mono() / 1000 + HEARTBEAT)
         self.beat(size)
-        assert self.waves.size() == size
+        assert self.group.size() == size
 
     def due_with(self, rank: float, job: Job, seconds: float = 60) -> str:
         """Beat so many seconds after nine, and have a tick of the job come then, with about this rank. Return its time.
@@ -125,7 +134,7 @@ class Bench:
         The beat brings a number that puts the instance there. The counter leaps, so the size before counts.
         """
         self.until(seconds)
-        size, place = self.waves.size(), place_of_tick(job.name, slot(seconds))
+        size, place = self.group.size(), place_of_tick(job.name, slot(seconds))
         assert size is not None
         more = next(
             more
@@ -133,36 +142,65 @@ class Bench:
             if abs(Tickets(HEARTBEAT, self.number + more).distance(place) * size - rank) < 0.4
         )
         self.beat(more)
-        assert self.waves.size() == size
-        self.waves.due(job, slot(seconds))
+        assert self.group.size() == size
+        self.lanes.due(job, slot(seconds))
         return slot(seconds)[11:19]
 
 
 SIZE = 200
+LONG: dict[str, Any] = {"line": "1 * * * *", "grace": 600}
 
 
 @pytest.mark.parametrize(
-    ("rank", "lag"), [(1.5, 0), (4.5, 1), (9.0, 4), (100.0, None)], ids=["first", "second", "third", "none"]
+    ("options", "rank", "beats", "asked"),
+    [
+        # By its rank an instance asks at once, after one second, after four, or not at all.
+        ({}, 1.5, [(90, SIZE), (119,)], (60, False)),
+        ({}, 4.5, [(90, SIZE), (119,)], (61, True)),
+        ({}, 9.0, [(90, SIZE), (119,)], (64, True)),
+        ({}, 100, [(90, SIZE), (119,)], None),
+        # Ticks with less time than two heartbeats, and jobs of which a later instance could not tell what has run.
+        ({"line": "*/30 * * * * *"}, 100, [], (60, False)),
+        *(({option: value}, 100, [], (60, False)) for option, value in (("grace", 59), ("jitter", 1))),
+        *(({"overlap": overlap}, 100, [], (60, False)) for overlap in ("queue", "allow")),
+        ({"once_per_tick": False}, 100, [], (60, False)),
+        # One and a half heartbeats after the last ticket nobody knows who is left.
+        ({}, 100, [(119,)], (105, True)),
+        (LONG, 100, [(90, SIZE), (120, SIZE), (300,)], (165, True)),
+        # A beat that shows that a third is gone is enough, and one that shows less is not, but it lowers the rank.
+        (LONG, 180, [(90, 140), (120, 134)], None),
+        (LONG, 180, [(90, 140), (120, 134), (150, 133)], (150, True)),
+        ({}, 14, [(90, 150)], (90, True)),
+        # A tick is asked for until its last second, and no more with its grace over, or the next tick.
+        ({}, 100, [(90, SIZE), (119, None)], (119, True)),
+        ({"grace": 600}, 100, [(90, SIZE), (120, None)], None),
+        ({"line": "1-59/2 * * * *", "grace": 60}, 100, [(90, SIZE), (120, None)], None),
+        # It is asked for once.
+        ({}, 4.5, [(60, None), (119, None)], (60, True)),
+    ],
 )
-def test_an_instance_asks_in_its_wave(rank: float, lag: float | None) -> None:
-    """By its rank it asks at once, after one second, after four, or not at all; what came later is marked so."""
-    job = make_job()
+def test_when_an_instance_asks_for_a_tick(
+    options: dict[str, Any], rank: float, beats: list[Any], asked: tuple[float, bool] | None
+) -> None:
+    """A tick that comes at 60 seconds is asked for then, in a later wave, after a beat, or never."""
+    job = make_job(**options)
     bench = Bench(job)
     bench.know(SIZE)
     when = bench.due_with(rank, job)
-    bench.until(90)
-    bench.beat(SIZE)
-    bench.until(119)
-    assert bench.asked == ([] if lag is None else [(when, 60 + lag, lag > 0)])
+    for seconds, *more in beats or [(60,)]:
+        bench.until(seconds)
+        for number in more:
+            bench.beat(number)
+    assert bench.asked == ([] if asked is None else [(when, *asked)])
 
 
 def test_who_does_not_know_the_size_asks() -> None:
     """Before the second ticket, after a beat without one, and when the last one is too old, a tick is asked for."""
     job = make_job()
     bench = Bench(job)
-    bench.waves.due(job, slot(0))
+    bench.lanes.due(job, slot(0))
     bench.beat(1)
-    bench.waves.due(job, slot(0))
+    bench.lanes.due(job, slot(0))
     assert len(bench.asked) == 2
     bench.until(30)
     bench.beat(SIZE)
@@ -170,75 +208,8 @@ def test_who_does_not_know_the_size_asks() -> None:
     assert len(bench.asked) == 2
     bench.beat(None)
     assert bench.asked[2:] == [("09:01:00", 60, True)], "the beat judges the open tick as well"
-    bench.waves.due(job, slot(60))
+    bench.lanes.due(job, slot(60))
     assert bench.asked[3:] == [("09:01:00", 60, False)]
-
-
-def test_an_open_tick_is_asked_for_when_the_beats_stop() -> None:
-    """One and a half heartbeats after the last ticket nobody knows who is left, so the instance asks."""
-    job = make_job()
-    bench = Bench(job)
-    bench.know(SIZE)
-    bench.due_with(100, job)
-    bench.until(119)
-    assert bench.asked == [("09:01:00", 105, True)]
-
-
-def test_an_open_tick_is_watched_as_long_as_it_is_open() -> None:
-    """A beat puts the look off, and does not end it: it comes one and a half heartbeats after the last beat of all."""
-    job = make_job("1 * * * *", grace=600)
-    bench = Bench(job)
-    bench.know(SIZE)
-    bench.due_with(100, job)
-    for seconds in (90, 120):
-        bench.until(seconds)
-        bench.beat(SIZE)
-    bench.until(300)
-    assert bench.asked == [("09:01:00", 165, True)]
-
-
-def test_an_open_tick_is_asked_for_when_the_group_has_fallen() -> None:
-    """A beat that shows that a third is gone is enough; one that shows less is not."""
-    job = make_job("1 * * * *", grace=600)
-    bench = Bench(job)
-    bench.know(SIZE)
-    bench.due_with(180, job)
-    for seconds, others, asked in ((90, 140, []), (120, 134, []), (150, 133, [("09:01:00", 150, True)])):
-        bench.until(seconds)
-        bench.beat(others)
-        assert bench.asked == asked
-
-
-def test_a_beat_lowers_the_rank() -> None:
-    """Where the group shrinks by less than a third, those whose rank is low enough now ask."""
-    job = make_job()
-    bench = Bench(job)
-    bench.know(SIZE)
-    bench.due_with(14, job)
-    bench.until(90)
-    bench.beat(150)
-    assert bench.asked == [("09:01:00", 90, True)]
-
-
-@pytest.mark.parametrize(
-    ("line", "options"),
-    [
-        ("*/30 * * * * *", {}),
-        ("* * * * *", {"grace": 59}),
-        ("* * * * *", {"jitter": 1}),
-        ("* * * * *", {"overlap": "queue"}),
-        ("* * * * *", {"overlap": "allow"}),
-        ("* * * * *", {"once_per_tick": False}),
-    ],
-)
-def test_what_is_asked_for_at_once(line: str, options: dict[str, Any]) -> None:
-    """Ticks with less time than two heartbeats, and jobs of which a later instance could not tell what has run."""
-    job = make_job(line, **options)
-    bench = Bench(job)
-    bench.know(SIZE)
-    bench.due_with(100, job)
-    bench.until(60)
-    assert bench.asked == [("09:01:00", 60, False)]
 
 
 def test_a_tick_whose_time_is_not_known_is_asked_for_at_once() -> None:
@@ -250,33 +221,6 @@ def test_a_tick_whose_time_is_not_known_is_asked_for_at_once() -> None:
     bench.timing.step_wall(100)
     bench.until(60)
     assert bench.asked == [("09:01:00", 60, False)]
-
-
-@pytest.mark.parametrize(("line", "grace"), [("* * * * *", 600), ("1-59/2 * * * *", 60)], ids=["next tick", "grace"])
-def test_a_tick_is_over_with_its_grace_or_the_next_tick(line: str, grace: float) -> None:
-    """Whatever a beat shows, a tick that may not start any more is not asked for."""
-    job = make_job(line, grace=grace)
-    bench = Bench(job)
-    bench.know(SIZE)
-    bench.due_with(100, job)
-    bench.until(90)
-    bench.beat(SIZE)
-    bench.until(120)
-    bench.beat(None)
-    assert bench.asked == []
-
-
-def test_a_tick_is_asked_for_until_its_end() -> None:
-    """In the last second of its time it is still asked for."""
-    job = make_job()
-    bench = Bench(job)
-    bench.know(SIZE)
-    bench.due_with(100, job)
-    bench.until(90)
-    bench.beat(SIZE)
-    bench.until(119)
-    bench.beat(None)
-    assert bench.asked == [("09:01:00", 119, True)]
 
 
 def test_a_newer_tick_takes_the_place_of_an_open_one() -> None:
@@ -301,7 +245,7 @@ def test_a_newer_tick_that_is_asked_for_at_once_ends_an_open_one() -> None:
     bench.due_with(100, job)
     distance = Tickets(HEARTBEAT, bench.number).distance
     newer = next(slot(at) for at in range(120, 6_000_000, 60) if distance(place_of_tick(job.name, slot(at))) < 2 / SIZE)
-    bench.waves.due(job, newer)
+    bench.lanes.due(job, newer)
     bench.beat(None)
     assert bench.asked == [(newer[11:19], 60, False)]
 
@@ -313,7 +257,7 @@ def test_jobs_do_not_stand_in_each_others_way() -> None:
     bench.know(SIZE)
     bench.until(60)
     for job in jobs:
-        bench.waves.due(job, slot(60))
+        bench.lanes.due(job, slot(60))
     at_once = len(bench.asked)
     assert 1 <= at_once <= 20, "about six: three of two hundred"
     bench.until(74)
@@ -321,16 +265,21 @@ def test_jobs_do_not_stand_in_each_others_way() -> None:
     assert len(bench.asked) == len(jobs)
 
 
-def test_a_tick_is_asked_for_once() -> None:
-    """After it was asked for, neither its wave nor a beat asks again."""
-    job = make_job()
-    bench = Bench(job)
+def test_open_ticks_are_asked_for_as_they_came() -> None:
+    """Where a beat lets several go, the oldest goes first, whichever job had a tick here first."""
+    job, others = make_job(), [make_job("1 * * * * *", called=f"job{number}") for number in range(20)]
+    bench = Bench(job, *others)
+    for one in others:
+        bench.lanes.lane(one)
     bench.know(SIZE)
-    bench.due_with(4.5, job)
+    bench.due_with(100, job)
+    bench.until(61)
+    for one in others:
+        bench.lanes.due(one, slot(61))
     bench.beat(None)
-    bench.until(119)
-    bench.beat(None)
-    assert len(bench.asked) == 1
+    later = [time for time, _, is_later in bench.asked if is_later]
+    assert later == sorted(later)
+    assert set(later) == {"09:01:00", "09:01:01"}
 
 
 def test_a_job_that_the_ticket_is_not_for_is_asked_for() -> None:
@@ -343,7 +292,7 @@ def test_a_job_that_the_ticket_is_not_for_is_asked_for() -> None:
     bench.jobs.jobs().append(new)
     bench.until(60)
     for one in (new, paused):
-        bench.waves.due(one, slot(60))
+        bench.lanes.due(one, slot(60))
     assert len(bench.asked) == 2
 
 
@@ -355,24 +304,24 @@ def test_another_set_of_jobs_is_another_group() -> None:
     bench.jobs.paused.append(other)
     bench.until(60)
     bench.beat(SIZE)
-    assert bench.waves.size() is None
+    assert bench.group.size() is None
     bench.until(90)
     bench.beat(SIZE)
-    assert bench.waves.size() == SIZE
+    assert bench.group.size() == SIZE
 
 
 def test_who_takes_no_ticket() -> None:
     """No ticket is taken without a free worker; where all are to ask, a ticket says nothing. The group is the same."""
     bench = Bench(make_job())
-    own_group = bench.waves.own_group()
+    own_group = bench.group.own()
     assert own_group.takes_ticket
     bench.room.is_full = True
-    assert bench.waves.own_group() == replace(own_group, takes_ticket=False)
+    assert bench.group.own() == replace(own_group, takes_ticket=False)
     everybody = Bench(make_job(), contenders=0)
     for _ in range(3):
         everybody.beat(1)
         everybody.until(everybody.timing.mono() / 1000 + HEARTBEAT)
-    assert everybody.waves.size() is None
+    assert everybody.group.size() is None
 
 
 def test_what_is_forgotten_is_not_asked_for() -> None:
@@ -382,11 +331,11 @@ def test_what_is_forgotten_is_not_asked_for() -> None:
         bench = Bench(job)
         bench.know(SIZE)
         bench.due_with(4.5, job)
-        (begin_child if is_fork else bench.waves.forget)()
+        (begin_child if is_fork else bench.lanes.forget_tickets)()
         bench.beat(None)
         bench.until(119)
         assert bench.asked == []
-        assert bench.waves.size() is None
+        assert bench.group.size() is None
 
 
 def test_a_look_does_not_come_too_early() -> None:

@@ -7,7 +7,7 @@ from tests.unit.locks import replace_lock
 from tests.unit.scheduler.test_waves import SIZE, Bench, make_job
 from tests.unit.test_races import Watched, code_of, race
 
-from firecron.scheduler.waves import Waves
+from firecron.runs.lanes import Lanes
 
 JOB = make_job(grace=600)
 OPEN, NEWER = slot(60), slot(120)
@@ -18,13 +18,13 @@ def waiting(lock: Watched) -> Bench:
     bench = Bench(JOB)
     bench.know(SIZE)
     bench.due_with(100, JOB)
-    replace_lock(bench.waves, lock)
+    replace_lock(bench.lanes, lock)
     return bench
 
 
 def doubt(bench: Bench) -> None:
     """What the heartbeat does after a beat that failed."""
-    bench.waves.observe_beat(None, None, bench.timing.mono())
+    bench.group.observe_beat(None, None, bench.timing.mono())
 
 
 def asked(bench: Bench) -> list[str]:
@@ -37,7 +37,7 @@ def test_two_that_judge_a_tick_ask_for_it_once() -> None:
     def check(bench: Bench) -> None:
         assert asked(bench) == [OPEN]
 
-    race(waiting, doubt, doubt, code_of(Waves, "_evaluate"), check)
+    race(waiting, doubt, doubt, code_of(Lanes, "_judge"), check)
 
 
 def test_a_tick_that_comes_during_a_beat_is_left_to_nobody_never() -> None:
@@ -49,10 +49,10 @@ def test_a_tick_that_comes_during_a_beat_is_left_to_nobody_never() -> None:
         assert asked(bench).count(OPEN) <= 1
 
     def come(bench: Bench) -> None:
-        bench.waves.due(JOB, NEWER)
+        bench.lanes.due(JOB, NEWER)
 
-    race(waiting, come, doubt, code_of(Waves, "_left_open"), check)
-    race(waiting, doubt, come, code_of(Waves, "observe_beat"), check)
+    race(waiting, come, doubt, code_of(Lanes, "_left_open"), check)
+    race(waiting, doubt, come, code_of(Lanes, "observe_tickets"), check)
 
 
 def test_a_stop_while_a_tick_is_judged_breaks_nothing() -> None:
@@ -63,5 +63,5 @@ def test_a_stop_while_a_tick_is_judged_breaks_nothing() -> None:
         doubt(bench)
         assert len(bench.asked) <= 1
 
-    race(waiting, doubt, lambda bench: bench.waves.forget(), code_of(Waves, "_evaluate"), check)
-    race(waiting, lambda bench: bench.waves.forget(), doubt, code_of(Waves, "forget"), check)
+    race(waiting, doubt, lambda bench: bench.lanes.forget_tickets(), code_of(Lanes, "_judge"), check)
+    race(waiting, lambda bench: bench.lanes.forget_tickets(), doubt, code_of(Lanes, "forget_tickets"), check)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.simulation.fleet import Fleet
+from tests.simulation.instance import Instance
 from tests.simulation.world import NAME, slot
 
 from firecron import Run
@@ -30,9 +31,12 @@ def steps_of(fleet: Fleet, tick: str = slot()) -> dict[str, Any]:
     return node if isinstance(node, dict) else {}
 
 
-def run_once(body: Callable[[Run], object], **options: Any) -> Result:
-    """One run of a job with this body."""
-    fleet = Fleet(**options)
+def turned(fleet: Fleet, body: Callable[[Run], object], one: Instance | None = None) -> Result:
+    """One run of the job with this body, on this instance or on a new one."""
     fleet.body = body
-    (result,) = fleet.instance().turn(slot())
+    (result,) = (one or fleet.instance()).turn(slot())
     return result
+
+
+def run_once(body: Callable[[Run], object], **options: Any) -> Result:
+    return turned(Fleet(**options), body)

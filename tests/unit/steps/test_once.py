@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.simulation.fleet import Fleet, refusal_of
+from tests.simulation.instance import Instance
 from tests.simulation.world import NAME, World, slot
 
 from firecron import ConfigurationError, Done, LeaseLost, LockService, NotAcquired
@@ -38,11 +39,6 @@ class Calls:
         return {"rows": len(self.times), "none": None}
 
 
-@pytest.fixture
-def fleet() -> Fleet:
-    return Fleet()
-
-
 def test_it_is_called_once_and_all_are_told_the_same(fleet: Fleet) -> None:
     """The first call is made under a fenced, renewed lock; later callers read its result in one request."""
     one, other = fleet.instance(), fleet.instance()
@@ -67,9 +63,8 @@ def test_it_is_called_once_and_all_are_told_the_same(fleet: Fleet) -> None:
     }
 
 
-def test_the_first_call_is_five_requests(fleet: Fleet) -> None:
+def test_the_first_call_is_five_requests(fleet: Fleet, one: Instance) -> None:
     """Look, acquire, look, record, release."""
-    one = fleet.instance()
     one.locks.once(WORK, dict)
     assert one.network.requests() == ["read", "swap", "read", "swap", "swap"]
 
@@ -152,9 +147,8 @@ def test_i51_a_zombie_records_nothing_and_is_told_so(fleet: Fleet) -> None:
     assert one.locks.once(WORK, lambda: "a third").result == "the successor's"
 
 
-def test_what_can_not_be_recorded_is_an_error(fleet: Fleet) -> None:
+def test_what_can_not_be_recorded_is_an_error(fleet: Fleet, one: Instance) -> None:
     """The lock is free again, and the next caller calls. `once` is no step, and has no `returns=` to pass."""
-    one = fleet.instance()
     with pytest.raises(ConfigurationError, match='"backfill" was called, and is called again') as refused:
         one.locks.once(WORK, lambda: (1, 2))
     assert "returns=" not in str(refused.value)
@@ -162,12 +156,11 @@ def test_what_can_not_be_recorded_is_an_error(fleet: Fleet) -> None:
     assert fleet.world.store.get(DONE) is None
 
 
-def test_a_jobs_name_is_refused(fleet: Fleet) -> None:
+def test_a_jobs_name_is_refused(fleet: Fleet, one: Instance) -> None:
     """A job's lock is malformed for such work, and such a lock is for a job; nothing runs, and nothing is written."""
-    one = fleet.instance()
     one.turn(slot())
     before = fleet.world.node()
-    with pytest.raises(NotAcquired, match="belongs to a job") as refused:
+    with pytest.raises(NotAcquired, match=r"it has the slot .*, so the name belongs to a job") as refused:
         one.locks.once(NAME, dict)
     assert refused.value.refusal.reason == "malformed"
     assert fleet.world.node() == before
@@ -182,9 +175,8 @@ def test_a_jobs_name_is_refused(fleet: Fleet) -> None:
     assert other.runs == []
 
 
-def test_a_job_that_was_only_run_by_hand_is_told_apart(fleet: Fleet) -> None:
+def test_a_job_that_was_only_run_by_hand_is_told_apart(fleet: Fleet, one: Instance) -> None:
     """Its node has no slot, but the outcome of its run. A lock that leaves a fence and no outcome is nobody's job."""
-    one = fleet.instance()
     assert one.crons.registry.trigger(NAME).outcome == "succeeded"
     before = fleet.world.node()
     assert "slot" not in before
@@ -198,9 +190,8 @@ def test_a_job_that_was_only_run_by_hand_is_told_apart(fleet: Fleet) -> None:
     one.locks.once(WORK, dict)
 
 
-def test_another_kind_of_lock_is_refused(fleet: Fleet) -> None:
+def test_another_kind_of_lock_is_refused(fleet: Fleet, one: Instance) -> None:
     """What is a leader's, or whatever else, is not taken for such work."""
-    one = fleet.instance()
     fleet.world.put({"expiresAt": 1, "releasedAt": 1, "kind": "leader"}, WORK)
     with pytest.raises(NotAcquired, match="its `kind` is 'leader'"):
         one.locks.once(WORK, dict)
@@ -224,9 +215,10 @@ def test_a_record_that_can_not_be_read_is_an_error_with_its_node(fleet: Fleet, f
 
 
 @pytest.mark.parametrize(("error", "reason"), [(Unavailable("x"), "unavailable"), (Denied("x"), "denied")])
-def test_a_database_that_does_not_say_is_no_permission(fleet: Fleet, error: Exception, reason: str) -> None:
+def test_a_database_that_does_not_say_is_no_permission(
+    fleet: Fleet, error: Exception, reason: str, one: Instance
+) -> None:
     """Without a wait an outage ends it; with one it is tried again until then."""
-    one = fleet.instance()
 
     def fail() -> None:
         raise error
@@ -263,9 +255,8 @@ def test_a_name_is_a_locks(fleet: Fleet, name: str) -> None:
         fleet.instance().locks.once(name, dict)
 
 
-def test_async_functions_have_a_door_of_their_own(fleet: Fleet) -> None:
+def test_async_functions_have_a_door_of_their_own(fleet: Fleet, one: Instance) -> None:
     """`once` refuses them before anything is asked, and what hides one after its call."""
-    one = fleet.instance()
 
     async def work() -> None: ...
 

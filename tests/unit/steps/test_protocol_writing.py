@@ -38,21 +38,6 @@ def test_a_first_record_is_one_request() -> None:
     assert swaps(steps) == [Swap(ABSENT.etag, OWN.to_node())]
 
 
-def test_what_is_not_known_is_read_first() -> None:
-    """The write then carries the ETag of what was read."""
-    settled, steps = converse(recording(OWN, None, trusted), (Read, there(of(19, done=False))), (Swap, DONE))
-    assert isinstance(settled, Settled)
-    assert swaps(steps)[0].etag == "there"
-
-
-@pytest.mark.parametrize("found", [of(19), of(19, done=False), INTENT])
-def test_a_zombies_result_is_replaced(found: StepRecord) -> None:
-    """What a lower fence has written meanwhile gives way, under its own ETag; so does one's own intent."""
-    settled, steps = converse(recording(OWN, ABSENT, trusted), (Swap, there(found)), (Swap, DONE))
-    assert isinstance(settled, Settled)
-    assert [swap.etag for swap in swaps(steps)] == [ABSENT.etag, "there"]
-
-
 def test_a_successors_record_is_never_touched() -> None:
     """A higher fence is the end: the writer is the zombie."""
     for found in (of(21), of(21, done=False)):
@@ -128,10 +113,7 @@ def test_a_node_that_changes_all_the_time_is_tried_with_pauses() -> None:
     """The first write that finds the node changed is sent again at once, later ones after a pause."""
     with pytest.raises(Unavailable):
         converse(
-            recording(OWN, ABSENT, trusted),
-            (Swap, there(of(18), "a")),
-            (Swap, there(of(19), "b")),
-            (BackOff, DOWN),
+            recording(OWN, ABSENT, trusted), (Swap, there(of(18), "a")), (Swap, there(of(19), "b")), (BackOff, DOWN)
         )
 
 

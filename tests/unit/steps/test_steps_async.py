@@ -153,22 +153,6 @@ def test_an_error_of_the_body_comes_before_a_step_that_was_not_awaited() -> None
     assert str(Loop(body).run().error) == "mine"
 
 
-def test_a_function_that_returns_a_coroutine_makes_its_job_async() -> None:
-    """The body runs on a loop then, so its steps are awaited."""
-    timing = FakeTiming(wall=SLOT.timestamp() * 1000)
-    store = MemoryStore(timing.now)
-
-    async def work(run: Run) -> None:
-        assert await run.step("a", double, 3) == 6
-
-    @distributed_cron("job", "0 9 * * *", lock_ttl=60)
-    def job(run: Run) -> object:
-        return work(run)
-
-    crons = FireCron(job, enabled=False, store=store, timing=timing, has_threads=False)
-    assert crons.registry.trigger("job").outcome == "succeeded"
-
-
 def cancelled_at(state: str, gate: threading.Event, begun: threading.Event) -> tuple[Result, Loop, list[str]]:
     """A run whose task is cancelled once its blocking function, or the request of its step, has begun."""
     calls: list[str] = []
@@ -314,19 +298,3 @@ def test_a_doubt_is_settled_once() -> None:
     loop = Loop(body, retries=1, retry_backoff=0)
     assert loop.run().outcome == "succeeded"
     assert loop.steps()["a"]["result"] == "1"
-
-
-def test_an_unsettled_doubt_that_is_not_awaited_fails_the_run() -> None:
-    """`settle` without await records nothing, and says so."""
-
-    async def fail() -> None:
-        raise TimeoutError
-
-    async def body(run: Run) -> None:
-        try:
-            await run.step("a", fail, at_most_once=True)
-        except StepInDoubt:
-            run.settle("a", 1)
-
-    result = Loop(body, retries=1, retry_backoff=0).run()
-    assert 'step "a" was never awaited' in str(result.error)

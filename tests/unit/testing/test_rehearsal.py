@@ -97,6 +97,21 @@ def test_a_job_can_be_run_by_hand(digests: Digests) -> None:
         assert "slot" not in test.history("fragile")[0]
 
 
+def test_a_rehearsal_shows_where_a_run_has_failed(digests: Digests) -> None:
+    """By the key of its entry; a job that did not fail has left nothing, and one that is not there is unknown."""
+    with FireCron(digests).testing(NINE) as test:
+        test.run("fragile")
+        test.run("send-digest")
+        ((key, text),) = test.tracebacks("fragile").items()
+        assert [key] == [
+            str(entry["slot"]) for entry in test.history("fragile") if "slot" in entry
+        ] or "-manual-" in key
+        assert "in fragile" in text
+        assert test.tracebacks("send-digest") == {}
+        with pytest.raises(UnknownJob):
+            test.tracebacks("nobody")
+
+
 def test_a_rehearsal_leaves_the_firecron_alone(digests: Digests) -> None:
     """What happens in a rehearsal is not in the FireCron that it was made of."""
     crons = FireCron(digests)

@@ -1,14 +1,18 @@
-"""The command line as a whole. Each group of commands is a module of this package."""
+"""The command line as a whole. Each group of commands is a module of this package.
+
+A module is imported when one of its commands is called. The list of commands, `--version` and the completion of a
+command's name need none of them.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any, cast
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from firecron import __version__
-from firecron.cli.commands import doctor, exec, jobs, locks, page, play, run, runs, status
-from firecron.scheduler.startup import in_command
 
 HELP = """Show jobs, locks and runs. Pause a job, cancel its run, run it again.
 
@@ -32,9 +36,85 @@ Exit codes:
   78  denied, or the lock's node is malformed
 """
 
+
+# In the order of the help: the function that is the command, and the first line of its docstring.
+COMMANDS = {
+    "demo": ("play:demo", "Show three instances that race for a job; one is killed."),
+    "emulator": ("play:emulator", "Run a Realtime Database emulator, in memory."),
+    "status": ("status:status", "Show all jobs: whether each is as it should be, and why not."),
+    "check": ("status:check", "Say which jobs are unattended, stuck, late or failing."),
+    "page": ("page:page", "Serve the page: all jobs in a browser, live, with buttons."),
+    "jobs": ("jobs:jobs", "List the jobs and leaders of an application, and next ticks."),
+    "next": ("jobs:next_ticks", "List the next ticks of a cron line or of a job."),
+    "locks": ("locks:locks", "Show which locks are held, by which instance, and until when."),
+    "runs": ("runs:runs", "Show past runs: where, how they ended, how long they took."),
+    "pause": ("locks:pause", "Pause a lock, so that no instance can acquire it."),
+    "resume": ("locks:resume", "Resume a paused lock, so that instances can acquire it again."),
+    "hold": ("holds:hold", "Pause all jobs for a while, or some of them, and say why."),
+    "unhold": ("holds:unhold", "Take a hold back: resume what it has paused."),
+    "mute": ("holds:mute", "Tell nobody of a job for a while, and say why."),
+    "unmute": ("holds:unmute", "End the mute of a job: somebody is told of it again."),
+    "cancel": ("locks:cancel", "Ask the run that holds a lock to stop. The lock stays held until the run has ended."),
+    "unlock": ("locks:unlock", "Free a lock that is held; its slot and its fence stay."),
+    "acts": ("locks:acts", "Show what operators have done: who, when and why."),
+    "forget": ("locks:forget", "Take jobs out of the catalogue that no program has any more."),
+    "run": ("run:run", "Run the job NAME of APP once, now, under its lock."),
+    "work": ("run:work", "Run the jobs of APP at their ticks, until SIGTERM or Ctrl-C."),
+    "exec": ("exec:execute", "Run COMMAND under a lock, which is renewed while COMMAND runs."),
+    "doctor": ("doctor:doctor", "Find out what is wrong here, and how to fix it."),
+    "rules": ("doctor:rules", "Print the security rules that limit firecron to its own nodes."),
+}
+EXAMPLES = {
+    "demo": "--ticks 5",
+    "emulator": "-- uvicorn main:app",
+    "status": "--watch",
+    "check": "nightly-import || page-somebody",
+    "page": "--port 8080 --read-only",
+    "jobs": "myservice.main:crons",
+    "next": '"30 2 * * *" --timezone Europe/Berlin --after 2027-03-27T00:00Z',
+    "locks": "--watch",
+    "runs": "send-daily-digest -n 5",
+    "pause": "send-daily-digest --why 'the feed is down' --until 2h",
+    "resume": "send-daily-digest",
+    "hold": "--service api --until 2h --why 'migrating the database'",
+    "unhold": "41c9e0a7b3d2",
+    "mute": "nightly-import --until 3d --why 'the supplier is on holiday'",
+    "unmute": "nightly-import",
+    "cancel": "nightly-import --why 'wrong input file'",
+    "unlock": "nightly-import",
+    "acts": "send-daily-digest",
+    "forget": "old-report",
+    "run": "myservice.main:crons send-daily-digest --slot now",
+    "work": "myservice.main:crons",
+    "exec": "--lock report --cron '30 2 * * *' --timezone Europe/Berlin -- ./report.sh",
+    "doctor": "myservice.main:crons",
+    "rules": "--prefix ops/cron > database.rules.json",
+}
+
+
+def load(name: str) -> TyperCommand:
+    """Import the command."""
+    module, _, function = COMMANDS[name][0].partition(":")
+    # What follows the COMMAND of `exec` is the command's.
+    settings = {"allow_interspersed_args": name != "exec"}
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    decorate = alone.command(name, epilog=f"Example: firecron {name} {EXAMPLES[name]}", context_settings=settings)
+    decorate(getattr(import_module(f"{__name__}.{module}"), function))
+    return cast(TyperCommand, typer.main.get_command(alone))
+
+
+class _Lazy(TyperGroup):
+    """A group whose commands have only a name and a summary until one of them is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # typer's own click is private
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, load(name) if name in COMMANDS else None, rest
+
+
 app = typer.Typer(
     name="firecron",
     help=HELP,
+    cls=_Lazy,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -55,33 +135,11 @@ def _root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show firecron's version and exit.")
     ] = False,
 ) -> None:
+    from firecron.scheduler.startup import in_command
+
     # Before the command loads an application, whose import may start its jobs.
     context.with_resource(in_command(context.invoked_subcommand or ""))
 
 
-# In the order of the help.
-for name, command, example in (
-    ("demo", play.demo, "demo --ticks 5"),
-    ("emulator", play.emulator, "emulator -- uvicorn main:app"),
-    ("status", status.status, "status --watch"),
-    ("check", status.check, "check nightly-import || page-somebody"),
-    ("page", page.page, "page --port 8080 --read-only"),
-    ("jobs", jobs.jobs, "jobs myservice.main:crons"),
-    ("next", jobs.next_ticks, 'next "30 2 * * *" --timezone Europe/Berlin --after 2027-03-27T00:00Z'),
-    ("locks", locks.locks, "locks --watch"),
-    ("runs", runs.runs, "runs send-daily-digest -n 5"),
-    ("pause", locks.pause, "pause send-daily-digest --why 'the feed is down' --until 2h"),
-    ("resume", locks.resume, "resume send-daily-digest"),
-    ("cancel", locks.cancel, "cancel nightly-import --why 'wrong input file'"),
-    ("unlock", locks.unlock, "unlock nightly-import"),
-    ("acts", locks.acts, "acts send-daily-digest"),
-    ("forget", locks.forget, "forget old-report"),
-    ("run", run.run, "run myservice.main:crons send-daily-digest --slot now"),
-    ("work", run.work, "work myservice.main:crons"),
-    ("exec", exec.execute, "exec --lock report --cron '30 2 * * *' --timezone Europe/Berlin -- ./report.sh"),
-    ("doctor", doctor.doctor, "doctor myservice.main:crons"),
-    ("rules", doctor.rules, "rules --prefix ops/cron > database.rules.json"),
-):
-    # What follows the COMMAND of `exec` is the command's.
-    settings = {"allow_interspersed_args": name != "exec"}
-    app.command(name, epilog=f"Example: firecron {example}", context_settings=settings)(command)
+for command, (_, summary) in COMMANDS.items():
+    app.command(command, help=summary)(lambda: None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -18,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from firecron.cli.options import Json, OnlyAppPath, load
-from firecron.cli.output import Exit, Failure, answering, silence_log
+from firecron.cli.output import Exit, Failure, answering, silence_log, with_remedy
 from firecron.ops.doctor import examine
 from firecron.ops.findings import Finding, Kind, Level, worst
 from firecron.settings import load as load_settings
@@ -58,12 +57,12 @@ def doctor(app: OnlyAppPath = None, as_json: Json = False) -> None:
         code = _CODES[worst(found)]
         # On a terminal a table, and a line each elsewhere.
         shown = _table(found) if output.out.is_terminal else Text("\n").join(map(_line, found))
-        output.give({"code": int(code), "findings": [asdict(finding) for finding in found]}, shown)
+        output.give({"code": int(code), "findings": [finding.to_json() for finding in found]}, shown)
         raise SystemExit(code)
 
 
 def _line(finding: Finding) -> Text:
-    said = finding.message if finding.remedy is None else f"{finding.message} → {finding.remedy}"
+    said = with_remedy(finding.message, finding.remedy)
     return Text(f"{finding.level:<7}  {finding.check:<11}  {' '.join(said.splitlines())}")
 
 
@@ -74,7 +73,9 @@ def _table(found: list[Finding]) -> Table:
     for finding in found:
         said = Text(finding.message)
         if finding.remedy is not None:
-            said.append(f"\n→ {finding.remedy}")
+            said.append(f"\n→ {finding.remedy.words}")
+            if finding.remedy.command is not None:
+                said.append("\n  ").append(finding.remedy.command, "bold")
         table.add_row(Text(finding.level, style=_STYLES[finding.level]), finding.check, said)
     return table
 

@@ -19,6 +19,7 @@ from firecron.cli.output import Exit, Failure, answering, code_of_refusal, print
 from firecron.cli.process import CommandLine, Signals, under_lock, under_tick
 from firecron.cron.schedule import DEFAULT_ZONE, Schedule, shortest_interval
 from firecron.errors import Cancelled, CommandFailed, LeaseLost, NotStarted, Stopping
+from firecron.jobs.about import NOTHING, About, check_about
 from firecron.jobs.decorator import declared, distributed_cron
 from firecron.jobs.job import Job, make_job
 from firecron.jobs.options import OnAbandoned
@@ -31,6 +32,7 @@ from firecron.settings import load
 _SAID_OTHERWISE = {"lock.refused", "lock.unavailable", "run.failed"}
 # The longest grace that the catalogue has of a job whose ticks may start until the next one, in seconds.
 _LONGEST_GRACE = 3_600.0
+_ERRORS = {"lost": LeaseLost, "cancelled": Cancelled, "interrupted": Stopping}
 _BAD_ENDS = ("run.failed", "run.lost", "run.interrupted", "run.cancelled")
 
 
@@ -51,6 +53,15 @@ def execute(
     on_abandoned: Annotated[
         OnAbandoned, typer.Option("--on-abandoned", help="What to do about a run that died or was interrupted.")
     ] = "skip",
+    description: Annotated[
+        str | None, typer.Option("--description", metavar="TEXT", help="What the job does, for people.")
+    ] = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", metavar="WHO", help="Whose job it is: a team or a person.")
+    ] = None,
+    runbook: Annotated[
+        str | None, typer.Option("--runbook", metavar="URL", help="https:// address that says what to do if it fails.")
+    ] = None,
     wait: Annotated[
         float,
         typer.Option("--wait", min=0, help="Seconds to wait if the lock is held or the database is down."),
@@ -82,9 +93,10 @@ def execute(
         if not hasattr(os, "killpg"):
             raise Failure("exec needs a system with process groups, such as Linux or macOS", Exit.USAGE)
         ticks = cron is not None or every is not None
-        if not ticks and (timezone, starting, grace, on_abandoned) != (None, None, None, "skip"):
-            only = "--timezone, --starting, --grace and --on-abandoned are only for ticks"
-            raise Failure(f"{only}: give --cron or --every as well", Exit.USAGE)
+        about = check_about(description, owner, runbook)
+        if not ticks and (timezone, starting, grace, on_abandoned, about) != (None, None, None, "skip", NOTHING):
+            only = "--timezone, --starting, --grace, --on-abandoned, --description, --owner and --runbook"
+            raise Failure(f"{only} are only for ticks: give --cron or --every as well", Exit.USAGE)
         schedule = given_schedule(cron, timezone, every, starting) if ticks else None
         settings = load()
         run = CommandLine(command, signals, settings.margin / 2)
@@ -103,7 +115,7 @@ def execute(
                 refusal = under_lock(database, lock, ttl, run, wait=wait, hold_at_least=hold_at_least)
             else:
                 crons = FireCron(enabled=False)
-                crons.registry.add(_job(run, lock, schedule, ttl, hold_at_least, on_abandoned, grace))
+                crons.registry.add(_job(run, lock, schedule, ttl, hold_at_least, on_abandoned, grace, about))
                 print_events(crons.events, output, _SAID_OTHERWISE)
                 crons.events.subscribe(note)
                 refusal = _under_tick(crons, lock, run, grace, wait)
@@ -131,6 +143,7 @@ def _job(
     hold_at_least: float,
     on_abandoned: OnAbandoned,
     grace: float | None,
+    about: About,
 ) -> Job:
     """Return the job whose runs run the command.
 
@@ -150,6 +163,9 @@ def _job(
         hold_at_least=hold_at_least,
         on_abandoned=on_abandoned,
         grace=within,
+        description=about.description,
+        owner=about.owner,
+        runbook=about.runbook,
     )
     def run_command(run: Run) -> None:
         command.run_as_job(run)
@@ -168,12 +184,7 @@ def _under_tick(crons: FireCron, name: str, command: CommandLine, grace: float |
         crons.stop()  # waits until the history has the earlier ticks that did not run
     if isinstance(answer, Refusal):
         return answer
-    if answer.outcome == "lost":
-        raise LeaseLost
-    if answer.outcome == "cancelled":
-        raise Cancelled
-    if answer.outcome == "interrupted":
-        raise Stopping
-    if answer.error is not None:
-        raise answer.error
+    error = _ERRORS[answer.outcome]() if answer.outcome in _ERRORS else answer.error
+    if error is not None:
+        raise error
     return None

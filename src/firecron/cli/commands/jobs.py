@@ -10,21 +10,21 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from zoneinfo import ZoneInfo
 
 import typer
 from rich.text import Text
 
-from firecron.app import FireCron
 from firecron.base.instants import in_utc
 from firecron.cli.options import AppPath, Every, Json, Loaded, Starting, given_instant, given_schedule, load
 from firecron.cli.output import Exit, Failure, answering
 from firecron.cron.schedule import Schedule, schedule_fields
 from firecron.cron.words import Change, in_words, special_nights
-from firecron.jobs.job import Job
-from firecron.jobs.options import JobOptions
-from firecron.leaders.leader import LeaderOptions
+
+if TYPE_CHECKING:
+    from firecron.jobs.options import JobOptions
+    from firecron.leaders.leader import LeaderOptions
 
 # --- jobs
 
@@ -56,7 +56,8 @@ def _jobs_value(loaded: Loaded, found: dict[str, list[datetime]]) -> object:
                 **schedule_value(job.options.schedule),
                 "role": job.options.role,
                 "disabled": job.options.disabled,
-                "runsHere": _runs_here(crons, job),
+                **job.options.about.fields(),
+                "runsHere": crons.registry.ticks_here(job),
                 "where": job.where,
                 "next": [tick_value(tick, job.options.schedule.timezone) for tick in found[job.name]],
             }
@@ -68,6 +69,7 @@ def _jobs_value(loaded: Loaded, found: dict[str, list[datetime]]) -> object:
                 "ttl": leader.options.election.ttl // 1000,
                 "role": leader.options.role,
                 "disabled": leader.options.disabled,
+                **leader.options.about.fields(),
                 "standsHere": crons.engine.leaders.stands_here(leader),
                 "where": leader.where,
             }
@@ -83,16 +85,18 @@ def _jobs_shown(loaded: Loaded, found: dict[str, list[datetime]]) -> Text:
     lines = [Text(f"{head} in a server with this environment: {verdict.why}", color)]
     for job in crons.registry.jobs():
         schedule = job.options.schedule
-        line = "" if schedule.every is not None else f"  {schedule.line}  {schedule.timezone}"
+        line = f"  {schedule.line}  {schedule.timezone}" if schedule.has_line else ""
         lines.append(Text("\n").append(job.name, "bold").append(line))
         lines.append(Text(f"  {in_words(schedule)}"))
+        lines += [Text(f"  {line}") for line in job.options.about.lines()]
         lines.append(Text(f"  {job.where}", "dim"))
-        if not _runs_here(crons, job):
+        if not crons.registry.ticks_here(job):
             lines.append(Text(f"  doesn't run there: {_reason(job.options)}", "yellow"))
         lines += [Text(f"  {tick_in_words(tick, schedule.timezone)}") for tick in found[job.name]]
     for leader in crons.engine.leaders.all():
         ttl = f"  leader, ttl {leader.options.election.ttl / 1000:g} s"
         lines.append(Text("\n").append(leader.name, "bold").append(ttl))
+        lines += [Text(f"  {line}") for line in leader.options.about.lines()]
         lines.append(Text(f"  {leader.where}", "dim"))
         if not crons.engine.leaders.stands_here(leader):
             lines.append(Text(f"  doesn't stand there: {_reason(leader.options)}", "yellow"))
@@ -105,10 +109,6 @@ def _jobs_shown(loaded: Loaded, found: dict[str, list[datetime]]) -> Text:
 
 def _reason(options: JobOptions | LeaderOptions) -> str:
     return "it is disabled" if options.disabled else f"it needs the role {options.role!r}"
-
-
-def _runs_here(crons: FireCron, job: Job) -> bool:
-    return not job.options.disabled and crons.registry.runs_here(job)
 
 
 # --- next

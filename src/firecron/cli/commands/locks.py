@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Collection, Iterable
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -31,16 +31,17 @@ from firecron.cli.options import (
     check_known,
     check_why,
     database_of,
+    given_until,
     no_such,
-    parse_until,
 )
 from firecron.cli.output import Exit, Failure, Output, answering, print_events
-from firecron.cli.watching import Changes, give
+from firecron.cli.watching import Changes, View, give, news
 from firecron.cron.schedule import schedule_fields
 from firecron.jobs.catalogue import CatalogueEntry
 from firecron.lock.audit_log import Act
 from firecron.lock.database import Database
-from firecron.ops.operator import Catalogue, Operator, Seen, SeenAll, SeenEntry
+from firecron.ops.operator import Operator, Seen, SeenAll, SeenEntry
+from firecron.ops.remedy import Remedy, freeing
 from firecron.ops.views import LockView
 from firecron.store import check_name
 
@@ -64,41 +65,37 @@ def locks(name: OnlyName = None, watching: Watch = False, interval: Interval = 2
         give(output, LocksView(operator, output, name), changes, interval, watching=watching, check=check)
 
 
-class LocksView:
+@dataclass(frozen=True, slots=True)
+class LocksView(View[SeenAll]):
     """A view of all locks, or of the lock of this name, even if it has no node."""
 
-    is_newest_last = False
+    operator: Operator
+    output: Output
+    name: str | None = None
 
-    def __init__(self, operator: Operator, output: Output, name: str | None = None) -> None:
-        self._operator = operator
-        self._output = output
-        self._name = name
-        self._nothing = Text(
-            f"There is no lock in {database_of(operator.settings)}: no lock is held, and no released lock has a record."
-        )
+    @property
+    def _nothing(self) -> Text:
+        where = database_of(self.operator.settings)
+        return Text(f"There is no lock in {where}: no lock is held, and no released lock has a record.")
 
     def read(self) -> SeenAll:
-        if self._name is None:
-            return self._operator.read_all(with_holders=True)
-        seen = self._operator.read(self._name)
+        if self.name is None:
+            return self.operator.read_all(with_holders=True)
+        seen = self.operator.read(self.name)
         return SeenAll((seen.view,), seen.now)
 
     def show(self, seen: SeenAll) -> Text:
         if not seen.views:
             return self._nothing
         # A block of lines for each lock on a terminal, and one line for each elsewhere.
-        shown = _block if self._output.out.is_terminal else _line
+        shown = _block if self.output.out.is_terminal else _line
         return Text("\n").join(shown(view, seen.now) for view in sorted(seen.views, key=rank))
 
     def lines(self, last: SeenAll | None, seen: SeenAll) -> list[Text]:
         if last is None and not seen.views:
             return [self._nothing]
-        before = {view.name: view for view in last.views} if last is not None else {}
-        after = {view.name: view for view in seen.views}
-        changed = [_line(view, seen.now) for name, view in after.items() if before.get(name) != view]
-        gone = [Text(f"{name}: its node is gone, so it is free") for name in before if name not in after]
-        at = f"{datetime.now().astimezone():%H:%M:%S} "
-        return [Text(at).append(line) for line in (*changed, *gone)]
+        before, after = ({view.name: view for view in look.views} if look else {} for look in (last, seen))
+        return news(before, after, lambda name: _line(after[name], seen.now), "its node is gone, so it is free")
 
     def value(self, seen: SeenAll) -> object:
         return {"locks": [view.to_json() for view in seen.views]}
@@ -127,15 +124,14 @@ def pause(name: Name, why: Why = None, until: Until = None, yes: Yes = False, as
     goes on. A pause replaces the one before it. A name that is neither a lock nor a job of the catalogue needs --yes.
     """
     with answering(as_json=as_json) as output:
-        operator, seen = _look(output, name, why)
-        _check_readable(seen)
-        if seen.view.state == "absent" and not yes:
-            check_known(operator, name, "; to pause a name before its first use, give --yes")
-        if seen.view.is_paused and seen.view.paused_until is None and why is None and until is None:
-            _answer(output, operator, name, "it is paused already: nothing was changed", changed=False)
-            return
-        operator.pause(name, why, None if until is None else _until(until, seen.now))
-        _answer(output, operator, name, "paused everywhere", changed=True)
+        look = _look(output, name, why)
+        if not yes:
+            look.check_known("; to pause a name before its first use, give --yes")
+        if look.view.is_paused and look.view.paused_until is None and why is None and until is None:
+            look.answer("it is paused already", changed=False)
+        else:
+            look.operator.pause(name, why, None if until is None else given_until(until, look.seen.now))
+            look.answer("paused everywhere")
 
 
 def resume(name: Name, why: Why = None, as_json: Json = False) -> None:
@@ -144,15 +140,13 @@ def resume(name: Name, why: Why = None, as_json: Json = False) -> None:
     Of a pause that is over by itself, the fields are removed: older versions and rules stay paused by them.
     """
     with answering(as_json=as_json) as output:
-        operator, seen = _look(output, name, why)
-        _check_readable(seen)
-        if seen.view.state == "absent":
-            check_known(operator, name)
-        if not seen.view.has_pause:
-            _answer(output, operator, name, "it was not paused: nothing was changed", changed=False)
-            return
-        operator.resume(name, why)
-        _answer(output, operator, name, "resumed", changed=True)
+        look = _look(output, name, why)
+        look.check_known()
+        if look.view.has_pause:
+            look.operator.resume(name, why)
+            look.answer("resumed")
+        else:
+            look.answer("it was not paused", changed=False)
 
 
 def cancel(name: Name, why: Why = None, as_json: Json = False) -> None:
@@ -163,20 +157,19 @@ def cancel(name: Name, why: Why = None, as_json: Json = False) -> None:
     instance dies first. Does nothing if the lock was released or taken over meanwhile.
     """
     with answering(as_json=as_json) as output:
-        operator, seen = _look(output, name, why)
-        _check_readable(seen, "can't be cancelled", "free it")
-        problem = seen.view.why_not_cancelled
+        look = _look(output, name, why, "can't be cancelled")
+        problem = look.view.why_not_cancelled
         if problem is not None:
-            if seen.view.state == "absent":
-                check_known(operator, name)
-            raise Failure(f"{name} was not cancelled: {problem}")
-        if seen.view.is_cancelled:
-            _answer(output, operator, name, "it is cancelled already: nothing was changed", changed=False)
+            look.check_known()
+            remedy = freeing(name) if look.view.state == "held" else None
+            raise Failure(f"{name} was not cancelled: {problem}", remedy=remedy)
+        if look.view.is_cancelled:
+            look.answer("it is cancelled already", changed=False)
             return
-        if not operator.cancel(seen, why):
-            raise Failure(f"{name} changed meanwhile, so it was not cancelled: look at it again with firecron locks")
-        asked = "the leader is asked to step down" if seen.view.is_leaders else "the run is asked to stop"
-        _answer(output, operator, name, f"cancelled: {asked} at its next renewal", changed=True)
+        if not look.operator.cancel(look.seen, why):
+            raise _changed(name, "cancelled")
+        asked = "the leader is asked to step down" if look.view.is_leaders else "the run is asked to stop"
+        look.answer(f"cancelled: {asked} at its next renewal")
 
 
 def unlock(name: Name, why: Why = None, yes: Yes = False, as_json: Json = False) -> None:
@@ -187,23 +180,56 @@ def unlock(name: Name, why: Why = None, yes: Yes = False, as_json: Json = False)
     when its lease is over. Of a leader there may be two until then: cancel it instead, which ends its term first.
     """
     with answering(as_json=as_json) as output:
-        operator, seen = _look(output, name, why)
-        _check_readable(seen, "can't be unlocked", "free it")
-        if not seen.view.is_taken:
-            if seen.view.state == "absent":
-                check_known(operator, name)
-            _answer(output, operator, name, "it is free already: nothing was changed", changed=False)
+        look = _look(output, name, why, "can't be unlocked")
+        if not look.view.is_taken:
+            look.check_known()
+            look.answer("it is free already", changed=False)
             return
         if not yes:
-            _ask(output, seen)
-        if not operator.unlock(seen, why):
-            raise Failure(f"{name} changed meanwhile, so it was not unlocked: look at it again with firecron locks")
-        _answer(output, operator, name, "unlocked", changed=True)
+            _ask(output, look.seen)
+        if not look.operator.unlock(look.seen, why):
+            raise _changed(name, "unlocked")
+        look.answer("unlocked")
 
 
-def _look(output: Output, name: str, why: str | None) -> tuple[Operator, Seen]:
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The lock that a command is to change, as it was seen before."""
+
+    output: Output
+    operator: Operator
+    seen: Seen
+
+    @property
+    def view(self) -> LockView:
+        return self.seen.view
+
+    def check_known(self, remedy: str = "") -> None:
+        """Raise Failure if the lock has no node, and nothing else has its name."""
+        if self.view.state == "absent":
+            check_known(self.operator, self.view.name, remedy)
+
+    def answer(self, said: str, *, changed: bool = True) -> None:
+        """Print what was done, and the lock as it is now."""
+        now = self.operator.read(self.view.name)
+        head = f"{self.view.name}: {said}" if changed else f"{self.view.name}: {said}: nothing was changed"
+        text = Text("\n").join([Text(head), *lock_lines(now.view, now.now)])
+        self.output.give({"changed": changed, "lock": now.view.to_json()}, text)
+
+
+def _look(output: Output, name: str, why: str | None, refused: str = "was not changed") -> Look:
+    """Look at the lock. Raise Failure if its node can't be read: what is `refused` then."""
     operator = Operator(_open(output, why))
-    return operator, operator.read(name)
+    seen = operator.read(name)
+    if seen.view.state == "malformed":
+        said = f"{name} {refused}, because its node is malformed: {seen.view.problem}"
+        raise Failure(said, Exit.REFUSED, seen.view.remedy)
+    return Look(output, operator, seen)
+
+
+def _changed(name: str, what: str) -> Failure:
+    again = Remedy("look at it again", command=f"firecron locks {name}")
+    return Failure(f"{name} changed meanwhile, so it was not {what}", remedy=again)
 
 
 def _open(output: Output, why: str | None) -> Database:
@@ -212,13 +238,6 @@ def _open(output: Output, why: str | None) -> Database:
     database = Database()
     print_events(database.events, output, frozenset())
     return database
-
-
-def _check_readable(seen: Seen, what: str = "was not changed", to: str = "make it usable again") -> None:
-    view = seen.view
-    if view.state == "malformed":
-        said = f"{view.name} {what}, because its node is malformed: {view.problem}. To {to}, {view.remedy}"
-        raise Failure(said, Exit.REFUSED)
 
 
 def _ask(output: Output, seen: Seen) -> None:
@@ -236,19 +255,6 @@ def _ask(output: Output, seen: Seen) -> None:
     )
     if not typer.confirm("Unlock it?"):
         raise Failure("nothing was changed")
-
-
-def _until(text: str, now: int) -> datetime:
-    try:
-        return parse_until(text, now)
-    except ValueError as error:
-        raise Failure(f"--until {error}", Exit.USAGE) from None
-
-
-def _answer(output: Output, operator: Operator, name: str, said: str, *, changed: bool) -> None:
-    seen = operator.read(name)
-    text = Text("\n").join([Text(f"{name}: {said}"), *lock_lines(seen.view, seen.now)])
-    output.give({"changed": changed, "lock": seen.view.to_json()}, text)
 
 
 # --- what operators have done
@@ -298,16 +304,16 @@ def forget(names: Names, force: Force = False, why: Why = None, as_json: Json = 
     """
     with answering(as_json=as_json) as output:
         database = _open(output, why)
-        catalogue, operator = Catalogue(database), Operator(database)
-        found = catalogue.read(_keys(catalogue.names(), names, database_of(database.settings)))
+        operator = Operator(database)
+        found = operator.entries(_keys(operator.declared(), names, database_of(database.settings)))
         for seen in found:
             _check_dead(seen, force=force)
         forgotten: list[SeenEntry] = []
         for seen in found:
-            if not catalogue.forget(seen):
+            if not operator.forget(seen):
                 done = f"{', '.join(plain(one.name) for one in forgotten)} forgotten, but " if forgotten else ""
-                said = f"{plain(seen.name)} changed meanwhile, so it was not forgotten: run the command again"
-                raise Failure(f"{done}{said}")
+                said = f"{plain(seen.name)} changed meanwhile, so it was not forgotten"
+                raise Failure(f"{done}{said}", remedy=Remedy("run the command again"))
             forgotten.append(seen)
             operator.record("forget", seen.name, why)
         output.give(
@@ -333,8 +339,8 @@ def _check_dead(seen: SeenEntry, *, force: bool) -> None:
         else:
             runs = f"{plain(who.service or 'a program')} runs it"
         raise Failure(
-            f"nothing was forgotten: {plain(seen.name)} is live, {runs}, and would declare it again. Take it out of "
-            "the program first, or give --force"
+            f"nothing was forgotten: {plain(seen.name)} is live, {runs}, and would declare it again",
+            remedy=Remedy("take it out of the program first, or give --force"),
         )
 
 

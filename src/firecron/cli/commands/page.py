@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import socket
-import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,13 +19,15 @@ import typer
 import firecron.logging
 from firecron.cli.options import Host, OnlyAppPath, database_of, load
 from firecron.cli.output import Exit, Failure, answering
-from firecron.cli.process import Signals, ending_at_second
+from firecron.cli.process import Signals, beside, ending_at_second
 from firecron.errors import ConfigurationError
 from firecron.lock.database import Database
+from firecron.ops.board import Board
 from firecron.ops.views import claimed_user
 from firecron.page.access import Authenticator, OwnAuthenticator, choose_authenticator
 from firecron.page.messages import LOOPBACK, Access
-from firecron.page.site import make_page
+from firecron.page.reads import Code
+from firecron.page.site import PageSite
 from firecron.settings import PAGE_PASSWORD
 from firecron.web import AsgiApp
 
@@ -91,14 +93,14 @@ def page(
                 authenticator = _basic(user, password, database)
             elif iap_audience is not None:
                 authenticator = choose_authenticator(database.events, iap_audience=iap_audience)
-            page_site, live = make_page(
+            site = PageSite(
                 authenticator,
-                database,
-                None if crons is None else crons.registry,
+                Board(database),
+                Code() if crons is None else Code(crons.registry, crons.engine.leaders.all()),
                 read_only=read_only,
                 is_local=not is_closed,
             )
-            asgi = AsgiApp(page_site, database.settings.workers, streams=live)
+            asgi = AsgiApp(site, database.settings.workers, streams=site.live)
             with _listening(host, port) as listening:
                 shown = f"http://{_in_url(host)}:{listening.getsockname()[1]}/"
                 output.say(f"{shown} shows the jobs of {database_of(database.settings)}; press Ctrl-C to end")
@@ -115,26 +117,15 @@ def _basic(user: str, password: str, database: Database) -> Authenticator:
 def _serve(page: AsgiApp, listening: socket.socket, signals: Signals, crons: FireCron | None) -> None:
     """Serve until a signal arrives, or the server fails."""
     server = _server(page)
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            asyncio.run(server.serve([listening]))
-        except BaseException as error:
-            failed.append(error)
-        finally:
-            signals.wake()
-
-    thread = threading.Thread(target=run, name="firecron-page", daemon=True)
-    thread.start()
+    served = beside(signals, "firecron-page", lambda: asyncio.run(server.serve([listening])))
     signals.wait()
     page.end()
     if crons is not None:
         crons.stop()  # the server waits for the runs that visitors have begun
     server.should_exit = True
-    thread.join(_END)
-    if failed:
-        raise Failure(f"the page could not be served: {failed[0]!r}")
+    with suppress(TimeoutError):
+        if (error := served.exception(_END)) is not None:
+            raise Failure(f"the page could not be served: {error!r}")
 
 
 def _server(page: AsgiApp) -> uvicorn.Server:

@@ -21,6 +21,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Set
+from concurrent.futures import wait
 from contextlib import ExitStack, redirect_stdout
 from datetime import UTC, datetime
 from typing import Annotated
@@ -35,12 +36,14 @@ from firecron.base.texts import described, plain, redacted
 from firecron.cli.lines import took
 from firecron.cli.options import AppPath, HeldExitCode, Json, Name, Why, check_why, load
 from firecron.cli.output import Exit, Failure, Logged, Output, answering, code_of_refusal, print_events
-from firecron.cli.process import Signals, ending_at_second
+from firecron.cli.process import Signals, beside, ending_at_second
 from firecron.cron.schedule import is_tick, newest_tick
 from firecron.errors import Stopping
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Result
 from firecron.ops.operator import Operator
+from firecron.ops.remedies import of_refusal
+from firecron.runs.entry import is_manual
 
 # --- run
 
@@ -98,7 +101,7 @@ def run(
             raise Failure("--slot claims a tick, and --resume runs one again: leave one of them out", Exit.USAGE)
         tick = None if slot is None else _tick(crons, job, slot, output)
         again: datetime | str | None = resume
-        if resume is not None and "-manual-" not in resume:
+        if resume is not None and not is_manual(resume):
             again = _instant(resume, "--resume", "a tick or a key that `firecron runs` shows")
         check_why(why)
         act = threading.Thread(
@@ -155,8 +158,6 @@ def _perform(
     The result is None if the job has not stopped in time. `act` records what the operator does: it is started when the
     run starts, which doesn't wait for it.
     """
-    results: list[Result] = []
-    raised: list[BaseException] = []
     durations: dict[object, int] = {}
 
     def note(event: Event) -> None:
@@ -167,31 +168,20 @@ def _perform(
 
     crons.events.subscribe(note)
     with Signals() as signals, signals.going_to(ending_at_second()):
-
-        def work() -> None:
-            try:
-                results.append(crons.registry.trigger(job.name, slot=tick, resume=resume))
-            except BaseException as error:
-                raised.append(error)
-            finally:
-                signals.wake()
-
-        thread = threading.Thread(target=work, name="firecron-run", daemon=True)
-        thread.start()
+        ran = beside(signals, "firecron-run", lambda: crons.registry.trigger(job.name, slot=tick, resume=resume))
         signals.wait()
         if signals.received is not None:
             grace = crons.settings.shutdown_grace
             output.say(f"firecron: {job.name} was asked to stop, and has {grace:g} s; press Ctrl-C to end at once")
         crons.stop()
         # If the run has ended, its thread has little left to do.
-        thread.join(timeout=1)
+        wait([ran], timeout=1)
         if act.ident is not None:
             act.join(timeout=2 * crons.settings.request_timeout)
-    if raised and not isinstance(raised[0], Stopping):
-        raise raised[0]
-    if raised:
-        results.append(Result(None, "interrupted"))
-    result = results[0] if results else None
+    try:
+        result = ran.result() if ran.done() else None
+    except Stopping:
+        result = Result(None, "interrupted")
     key = result.run.idempotency_key if result is not None and result.run is not None else None
     return result, durations.get(key), signals.received
 
@@ -211,7 +201,13 @@ def _show(output: Output, name: str, result: Result, duration: int | None, logge
         "durationMs": duration,
         "note": None if run is None else run.noted,
         "error": None if result.error is None else described(result.error),
-        "refusal": None if refusal is None else {"reason": refusal.reason, "message": refusal.message},
+        "refusal": None
+        if refusal is None
+        else {
+            "reason": refusal.reason,
+            "message": refusal.message,
+            "remedy": (remedy := of_refusal(refusal)) and remedy.to_json(),
+        },
     }
     if result.error is not None and (f"run.{result.outcome}", key) not in logged:
         # Without secrets: standard error may be a log.

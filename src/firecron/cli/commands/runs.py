@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from textwrap import indent
 from typing import Annotated
 
 import typer
@@ -17,7 +18,7 @@ from rich.text import Text
 from firecron.cli.lines import Paper, run_lines, step_lines, unfinished_line
 from firecron.cli.options import Interval, Json, OnlyName, Watch, check_known, database_of
 from firecron.cli.output import Exit, Failure, Output, answering
-from firecron.cli.watching import Changes, give
+from firecron.cli.watching import Changes, View, give
 from firecron.errors import Denied
 from firecron.lock.database import Database
 from firecron.ops.operator import LastRun, Operator, SeenLast
@@ -26,12 +27,14 @@ from firecron.runs.entry import Entry
 
 Most = Annotated[int, typer.Option("-n", min=1, max=1000, help="Number of runs to show, the newest.")]
 Steps = Annotated[bool, typer.Option("--steps", help="List the steps of each run, without their results.")]
+Tracebacks = Annotated[bool, typer.Option("--tracebacks", help="Show where each failed run has failed, if it is kept.")]
 
 
 def runs(
     name: OnlyName = None,
     most: Most = 20,
     with_steps: Steps = False,
+    with_tracebacks: Tracebacks = False,
     watching: Watch = False,
     interval: Interval = 2.0,
     as_json: Json = False,
@@ -41,18 +44,19 @@ def runs(
     The newest run is last. A bar compares each duration with the longest one shown. A tick whose run is under way, or
     died and isn't recorded yet, comes after the recorded runs. Without NAME, shows the last run of each job. --steps
     lists what each run has recorded with run.step, without the results, also a run by hand that isn't recorded.
+    --tracebacks shows the last frames of what each run has raised.
     """
     with answering(as_json=as_json) as output:
         database = Database()
         operator, paths = Operator(database), database.paths
-        if name is None and with_steps:
-            raise Failure("--steps needs the NAME of a job", Exit.USAGE)
+        if name is None and (with_steps or with_tracebacks):
+            raise Failure(f"--{'steps' if with_steps else 'tracebacks'} needs the NAME of a job", Exit.USAGE)
         if name is None:
             every_job = Changes(database, paths.locks, paths.runs)
             give(output, LastRunsView(operator, output), every_job, interval, watching=watching)
             return
         changes = Changes(database, paths.lock(name), paths.runs_of(name))
-        view = RunsView(operator, output, name, most, with_steps=with_steps)
+        view = RunsView(operator, output, name, most, with_steps=with_steps, with_tracebacks=with_tracebacks)
 
         def check(seen: SeenRuns) -> None:
             if not (seen.runs or seen.has_lock or seen.steps):
@@ -70,8 +74,8 @@ _NONE_YET = "none of its ticks was claimed yet"
 class SeenRuns:
     """The history of a job, and the tick whose run isn't in it yet, as its lock shows.
 
-    `steps` are those of the ticks that are shown; None if they were not asked for. `denied` says why the lock couldn't
-    be read.
+    `steps` are those of the ticks that are shown, `tracebacks` those of the runs; None if they were not asked for.
+    `denied` says why the lock couldn't be read.
     """
 
     runs: tuple[Entry, ...]
@@ -79,43 +83,49 @@ class SeenRuns:
     has_lock: bool
     denied: str | None = None
     steps: tuple[TickSteps, ...] | None = None
+    tracebacks: tuple[tuple[str, str], ...] | None = None
 
 
-class RunsView:
+@dataclass(frozen=True, slots=True)
+class RunsView(View[SeenRuns]):
     """A view of the history of a job."""
+
+    operator: Operator
+    output: Output
+    name: str
+    most: int
+    with_steps: bool = False
+    with_tracebacks: bool = False
 
     is_newest_last = True
 
-    def __init__(self, operator: Operator, output: Output, name: str, most: int, *, with_steps: bool = False) -> None:
-        self._operator = operator
-        self._output = output
-        self._name = name
-        self._most = most
-        self._with_steps = with_steps
-        self._where = database_of(operator.settings)
-
     def read(self) -> SeenRuns:
-        seen = _read(self._operator, self._name)
-        if not self._with_steps:
+        seen = _read(self.operator, self.name)
+        if self.with_tracebacks:
+            shown = {run.key for run in seen.runs[-self.most :]}
+            found = self.operator.tracebacks(self.name).items()
+            seen = replace(seen, tracebacks=tuple((key, text) for key, text in found if key in shown))
+        if not self.with_steps:
             return seen
-        ticks = {run.key for run in seen.runs[-self._most :]}
+        ticks = {run.key for run in seen.runs[-self.most :]}
         if seen.unfinished is not None:
             ticks.add(seen.unfinished.slot)
         recorded = {run.key for run in seen.runs}
-        return replace(seen, steps=self._operator.steps(self._name, ticks, recorded))
+        return replace(seen, steps=self.operator.steps(self.name, ticks, recorded))
 
     def show(self, seen: SeenRuns) -> Text:
         found = seen.runs
         lines = [
-            *_lines(self._output, found[-self._most :], found[-self._most :]),
-            *_unfinished(self._output, seen),
-            *_new_steps((), seen.steps or ()),
+            *run_lines(found[-self.most :], found[-self.most :], _paper(self.output)),
+            *_unfinished(self.output, seen),
+            *_new_steps(self.output, (), seen.steps or ()),
+            *_new_tracebacks((), seen.tracebacks or ()),
         ]
         if not lines:
-            why = f"but its lock has a node: see firecron locks {self._name}" if seen.has_lock else _NONE_YET
-            lines = [Text(f"There is no run of {self._name} in {self._where} ({why}).")]
+            why = f"but its lock has a node: see firecron locks {self.name}" if seen.has_lock else _NONE_YET
+            lines = [Text(f"There is no run of {self.name} in {database_of(self.operator.settings)} ({why}).")]
         if found:
-            lines.append(_total(found, min(self._most, len(found))))
+            lines.append(_total(found, min(self.most, len(found))))
         if seen.denied is not None:
             lines.append(Text(f"It is not known whether a run is under way: {seen.denied}", "dim"))
         return Text("\n").join(lines)
@@ -123,22 +133,24 @@ class RunsView:
     def lines(self, last: SeenRuns | None, seen: SeenRuns) -> list[Text]:
         if last is None or not (last.runs or last.unfinished):
             return [self.show(seen)]
-        lines = _lines(self._output, [run for run in seen.runs if run not in last.runs], seen.runs)
+        lines = run_lines([run for run in seen.runs if run not in last.runs], seen.runs, _paper(self.output))
         if seen.unfinished != last.unfinished:
-            lines += _unfinished(self._output, seen)
-        return [*lines, *_new_steps(last.steps or (), seen.steps or ())]
+            lines += _unfinished(self.output, seen)
+        lines += _new_steps(self.output, last.steps or (), seen.steps or ())
+        return [*lines, *_new_tracebacks(last.tracebacks or (), seen.tracebacks or ())]
 
     def value(self, seen: SeenRuns) -> object:
         return {
-            "name": self._name,
+            "name": self.name,
             "counts": counts(seen.runs),
-            "runs": [run.to_json() for run in seen.runs[-self._most :]],
+            "runs": [run.to_json() for run in seen.runs[-self.most :]],
             "unfinished": None if seen.unfinished is None else seen.unfinished.to_json(),
             "steps": None if seen.steps is None else [tick.to_json() for tick in seen.steps],
+            "tracebacks": None if seen.tracebacks is None else dict(seen.tracebacks),
         }
 
     def essence(self, seen: SeenRuns) -> object:
-        return seen.runs, seen.unfinished, seen.steps
+        return seen.runs, seen.unfinished, seen.steps, seen.tracebacks
 
 
 def _read(operator: Operator, name: str) -> SeenRuns:
@@ -160,9 +172,17 @@ def counts(found: Sequence[Entry]) -> dict[str, int]:
     return dict(sorted(counter.items()))
 
 
-def _new_steps(last: Sequence[TickSteps], seen: Sequence[TickSteps]) -> list[Text]:
+def _new_steps(output: Output, last: Sequence[TickSteps], seen: Sequence[TickSteps]) -> list[Text]:
     """Return the lines of the ticks whose steps have changed since the last look."""
-    return [line for tick in seen if tick not in last for line in step_lines(tick, datetime.now().astimezone())]
+    return [line for tick in seen if tick not in last for line in step_lines(tick, _paper(output))]
+
+
+def _new_tracebacks(last: Sequence[tuple[str, str]], seen: Sequence[tuple[str, str]]) -> list[Text]:
+    """Return the lines of the tracebacks that are new since the last look."""
+    new = [one for one in seen if one not in last]
+    return [
+        Text(line, style) for key, text in new for line, style in ((f"{key}: failed", ""), (indent(text, "  "), "dim"))
+    ]
 
 
 def _total(found: Sequence[Entry], number: int) -> Text:
@@ -174,38 +194,29 @@ def _total(found: Sequence[Entry], number: int) -> Text:
 
 
 def _unfinished(output: Output, seen: SeenRuns) -> list[Text]:
-    if seen.unfinished is None:
-        return []
-    return [unfinished_line(seen.unfinished, datetime.now().astimezone(), _paper(output))]
-
-
-def _lines(output: Output, wanted: Sequence[Entry], among: Sequence[Entry]) -> list[Text]:
-    return run_lines(wanted, among, datetime.now().astimezone(), _paper(output))
+    return [] if seen.unfinished is None else [unfinished_line(seen.unfinished, _paper(output))]
 
 
 def _paper(output: Output) -> Paper:
     width = output.out.width if output.out.is_terminal else None
-    return Paper(width, has_blocks=output.out.encoding.lower().startswith("utf"))
+    return Paper(datetime.now().astimezone(), width, has_blocks=output.out.encoding.lower().startswith("utf"))
 
 
 # --- all jobs
 
 
-class LastRunsView:
+@dataclass(frozen=True, slots=True)
+class LastRunsView(View[SeenLast]):
     """A view of the last run of every job."""
 
-    is_newest_last = False
-
-    def __init__(self, operator: Operator, output: Output) -> None:
-        self._operator = operator
-        self._output = output
-        self._nothing = Text(f"There is no run in {database_of(operator.settings)}.")
+    operator: Operator
+    output: Output
 
     def read(self) -> SeenLast:
-        return self._operator.last_runs()
+        return self.operator.last_runs()
 
     def show(self, seen: SeenLast) -> Text:
-        lines = _blocks(self._output, seen.jobs) or [self._nothing]
+        lines = _blocks(self.output, seen.jobs) or [Text(f"There is no run in {database_of(self.operator.settings)}.")]
         if seen.denied is not None:
             lines.append(Text(f"It is not known which runs are under way: {seen.denied}", "dim"))
         return Text("\n").join(lines)
@@ -213,7 +224,7 @@ class LastRunsView:
     def lines(self, last: SeenLast | None, seen: SeenLast) -> list[Text]:
         if last is None:
             return [self.show(seen)]
-        return _blocks(self._output, [job for job in seen.jobs if job not in last.jobs])
+        return _blocks(self.output, [job for job in seen.jobs if job not in last.jobs])
 
     def value(self, seen: SeenLast) -> object:
         return {
@@ -234,14 +245,13 @@ class LastRunsView:
 def _blocks(output: Output, jobs: Sequence[LastRun]) -> list[Text]:
     """Return a block of text per job: on a terminal, its name above its lines; elsewhere, its name before each line."""
     is_terminal = output.out.is_terminal
-    paper = Paper(output.out.width - 2 if is_terminal else None, has_bars=False)
-    today = datetime.now().astimezone()
+    paper = Paper(datetime.now().astimezone(), output.out.width - 2 if is_terminal else None, has_bars=False)
     runs = [job.run for job in jobs if job.run is not None]
-    shown = iter(run_lines(runs, (), today, paper))
+    shown = iter(run_lines(runs, (), paper))
     blocks: list[Text] = []
     for job in jobs:
         lines = [next(shown)] if job.run is not None else []
-        lines += [unfinished_line(job.unfinished, today, paper)] if job.unfinished is not None else []
+        lines += [unfinished_line(job.unfinished, paper)] if job.unfinished is not None else []
         lines = lines or [Text("no run is recorded", "dim")]
         if is_terminal:
             parts = [part for line in lines for part in line.split("\n")]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 from typing import Annotated, TypeAlias
 
 import typer
@@ -18,14 +17,16 @@ from rich.text import Text
 
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.base.texts import plain
-from firecron.cli.lines import RUN_STYLES, distance, took
+from firecron.cli.lines import RUN_STYLES, distance, hold_lines, took
 from firecron.cli.options import Interval, Json, Watch, database_of, no_such
-from firecron.cli.output import Exit, Failure, Output, answering
-from firecron.cli.watching import Changes, give
+from firecron.cli.output import Exit, Failure, Output, answering, with_remedy
+from firecron.cli.watching import Changes, View, give, news
 from firecron.cron.words import in_words
 from firecron.lock.database import Database
 from firecron.ops.health import JobVerdict, VerdictWord, split_names
-from firecron.ops.status import Nodes, Report, Row, SeenJobs, Status
+from firecron.ops.holds import HoldView
+from firecron.ops.remedy import Remedy
+from firecron.ops.status import NewestEntries, Nodes, Report, Row, SeenJobs, Status
 from firecron.runs.entry import Entry
 from firecron.settings import Settings
 
@@ -42,7 +43,8 @@ def status(jobs: Jobs = None, watching: Watch = False, interval: Interval = 2.0,
     """Show all jobs: whether each is as it should be, and why not.
 
     A row has the job's verdict, its next tick, and how its last run ended, how long that took and where it was. Below
-    are the schedule and its meaning. Jobs come from the catalogue, which their programs write when they start.
+    are the schedule and its meaning. Jobs come from the catalogue, which their programs write when they start. Of jobs
+    that are named or need a hand the history is read, too.
     """
     with answering(as_json=as_json) as output:
         database = Database()
@@ -54,8 +56,8 @@ def check(jobs: Jobs = None, expect: Expect = None, as_json: Json = False) -> No
     """Say which jobs are unattended, stuck, late or failing.
 
     A line for each. Exits with 1 if there is one, or no job at all, with 69 if the database can't be reached. Also
-    prints warnings, such as a pause of more than a day, which don't count. For scripts and monitoring: it reads three
-    nodes, and no history.
+    prints warnings, such as a pause of more than a day, which don't count. Of a job that is muted it says nothing. For
+    scripts and monitoring: it reads five nodes, and no history.
     """
     with answering(as_json=as_json) as output:
         expected = split_names(expect or ())
@@ -72,62 +74,70 @@ def check(jobs: Jobs = None, expect: Expect = None, as_json: Json = False) -> No
             shown = set(map(plain, named))
             report = Report(tuple(verdict for verdict in report.verdicts if verdict.job in shown))
         verdicts = sorted(report.verdicts, key=rank)
-        found = [verdict for verdict in verdicts if verdict.is_alarm or verdict.is_warning]
+        found = [one for one in verdicts if one.mute is None and (one.is_alarm or one.is_warning)]
         value = {
             "status": report.status,
-            "jobs": [{**verdict.to_json(), "warning": verdict.is_warning} for verdict in found],
+            "jobs": [verdict.to_json() for verdict in found],
         }
-        lines = [
-            Text(f"{verdict.job}: ").append(verdict.word, _VERDICTS[verdict.word]).append(f": {verdict.why}")
-            for verdict in found
-        ]
+        lines = [_finding(verdict) for verdict in found]
         lines += [_nothing(database.settings, verdicts)] if report.status == "unknown" else []
         output.give(value, Text("\n").join(lines or [total(verdicts)]))
-        if report.status != "ok":
+        if not report.is_well:
             raise SystemExit(Exit.FAILED)
 
 
-class StatusView:
+def _finding(verdict: JobVerdict) -> Text:
+    said = with_remedy("; ".join([verdict.why, *verdict.about.lines()]), verdict.remedy)
+    return Text(f"{verdict.job}: ").append(verdict.word, _VERDICTS[verdict.word]).append(f": {said}")
+
+
+class StatusView(View[SeenJobs]):
     """A view of all jobs, or of those of these names."""
 
-    is_newest_last = False
-
     def __init__(self, database: Database, output: Output, names: Sequence[str] = ()) -> None:
-        self._status = Status(database)
+        self._status, self._newest = Status(database), NewestEntries(database)
         self._settings = database.settings
         self._output = output
         self._names = names
-        self._seen: SeenJobs | None = None
 
     def read(self) -> SeenJobs:
         nodes = self._status.read()
         _check_names(nodes, self._settings, self._names)
-        self._seen = self._status.with_last(self._status.evaluate(nodes, self._names or None), self._seen)
-        return self._seen
+        return self._newest.put_into(self._status.evaluate(nodes, self._names or None), self._names)
 
     def show(self, seen: SeenJobs) -> Text:
         if not seen.rows:
             return _nothing(self._settings)
         if not self._output.out.is_terminal:
             rows = sorted(seen.rows, key=lambda row: rank(row.verdict))
-            return Text("\n").join(row_line(row, seen.now) for row in rows)
+            lines = [_hold_line(view, seen.now) for view in seen.holds]
+            return Text("\n").join([*lines, *(self._line(row, seen.now) for row in rows)])
+        held = [line for view in seen.holds for line in hold_lines(view, seen.now)]
         summary = total(row.verdict for row in seen.rows)
-        return Text("\n").join([*table(seen.rows, seen.now, self._output.out), summary])
+        blank = [Text("")] if held else []
+        lines = table(seen.rows, seen.now, self._output.out, with_about=bool(self._names))
+        return Text("\n").join([*held, *blank, *lines, summary])
 
     def lines(self, last: SeenJobs | None, seen: SeenJobs) -> list[Text]:
         if last is None and not seen.rows:
             return [_nothing(self._settings)]
-        before, after = {} if last is None else _told(last), _told(seen)
-        changed = [row_line(row, seen.now) for row in seen.rows if before.get(row.job) != after[row.job]]
-        gone = [Text(f"{name}: is no longer in the catalogue") for name in sorted(before.keys() - after.keys())]
-        at = f"{datetime.now().astimezone():%H:%M:%S} "
-        return [Text(at).append(line) for line in (*changed, *gone)]
+        rows = {row.job: self._line(row, seen.now) for row in seen.rows}
+        holds = {f"hold {view.hold.name}": view for view in seen.holds}
+        before = {} if last is None else {f"hold {view.hold.name}": view for view in last.holds}
+        return [
+            *news(before, holds, lambda name: _hold_line(holds[name], seen.now), "is over, or was taken back"),
+            *news({} if last is None else _told(last), _told(seen), rows.__getitem__, "is no longer in the catalogue"),
+        ]
+
+    def _line(self, row: Row, now: int) -> Text:
+        return row_line(row, now, with_about=bool(self._names))
 
     def value(self, seen: SeenJobs) -> object:
-        return {"now": to_text(seen.now), "jobs": [row.to_json() for row in seen.rows]}
+        holds = [view.to_json() for view in seen.holds]
+        return {"now": to_text(seen.now), "holds": holds, "jobs": [row.to_json() for row in seen.rows]}
 
     def essence(self, seen: SeenJobs) -> object:
-        return _told(seen)
+        return seen.holds, _told(seen)
 
 
 def _nothing(settings: Settings, others: Sequence[JobVerdict] = ()) -> Text:
@@ -147,8 +157,8 @@ def _told(seen: SeenJobs) -> dict[str, object]:
 def _check_names(nodes: Nodes, settings: Settings, names: Sequence[str]) -> None:
     """Raise Failure for a name that the catalogue doesn't have: a check must not pass over it."""
     for name in names:
-        if name not in nodes.catalogue:
-            raise no_such(f"job {{}} in the catalogue of {database_of(settings)}", name, nodes.catalogue)
+        if name not in nodes.declared.entries:
+            raise no_such(f"job {{}} in the catalogue of {database_of(settings)}", name, nodes.declared.entries)
 
 
 # --- the lines. Pure
@@ -176,32 +186,38 @@ def rank(verdict: JobVerdict) -> tuple[bool, bool, bool, str]:
     return verdict.word == "retired", not verdict.is_alarm, not verdict.is_warning, verdict.job
 
 
-def table(rows: Sequence[Row], now: int, console: Console) -> list[Text]:
-    """Return the lines for this terminal: those of the retired jobs at the end, apart."""
+def table(rows: Sequence[Row], now: int, console: Console, *, with_about: bool = False) -> list[Text]:
+    """Return the lines for this terminal: those of the retired jobs at the end, apart.
+
+    `with_about`: with what the jobs' programs say of them.
+    """
     live = [row for row in sorted(rows, key=lambda row: rank(row.verdict)) if row.verdict.word != "retired"]
     cells = [_cells(row, now) for row in live]
     widths = [max(map(cell_len, column)) for column in zip(_HEAD, *cells, strict=True)]
     lines = [Text(_line(_HEAD, widths), "dim")] if live else []
     for row, found in zip(live, cells, strict=True):
-        lines += _block(row, found, widths, console)
+        lines += _block(row, found, widths, console, with_about=with_about)
     retired = [row for row in rows if row.verdict.word == "retired"]
     if retired:
         lines += [Text(""), Text("Retired, not in the count:", "dim")]
-        lines += [line for row in retired for line in _wrapped(f"{row.job}: {row.verdict.why}", "dim", console)]
+        for row in retired:
+            lines += _wrapped(f"{row.job}: {row.verdict.why}", "dim", console)
+            lines += _remedy_lines(row.verdict.remedy, console)
     return lines
 
 
-def row_line(row: Row, now: int) -> Text:
+def row_line(row: Row, now: int, *, with_about: bool = False) -> Text:
     """Return all of a row in one line, for a file or another program."""
     schedule = _schedule(row)
-    parts = [schedule] if schedule else []
+    parts = row.verdict.about.lines() if with_about else []
+    parts += [schedule] if schedule else []
     parts += [f"next {distance(row.next, now)}"] if row.next is not None else []
     if row.last is not None:
         _, _, _, last, duration = _cells(row, now)
         by = row.last.owner
         parts.append(f"last {last}{duration and f', took {duration}'}{by and f', by {by}'}")
-    if _is_said(row.verdict):
-        parts.append(row.verdict.why)
+    said = [*_errors(row), *_said(row.verdict)]
+    parts += [*said[:-1], with_remedy(said[-1], row.verdict.remedy)] if said else []
     line = Text(f"{row.job}: ").append(row.verdict.word, _VERDICTS[row.verdict.word])
     return line.append("".join(f"; {part}" for part in parts))
 
@@ -223,7 +239,7 @@ def _cells(row: Row, now: int) -> tuple[str, ...]:
         row.verdict.word,
         "" if row.next is None else distance(row.next, now),
         "" if last is None else f"{last.outcome}{ago}",
-        "" if last is None or last.duration is None else took(last.duration),
+        "" if last is None or last.took is None else took(last.took),
     )
 
 
@@ -237,7 +253,9 @@ def _ended(entry: Entry) -> int | None:
         return None  # edited by hand
 
 
-def _block(row: Row, cells: Sequence[str], widths: Sequence[int], console: Console) -> Iterator[Text]:
+def _block(
+    row: Row, cells: Sequence[str], widths: Sequence[int], console: Console, *, with_about: bool
+) -> Iterator[Text]:
     if not cells[0]:
         yield Text(row.job, "bold")
     line = Text(_padded(cells[0], widths[0]), "bold")
@@ -251,13 +269,32 @@ def _block(row: Row, cells: Sequence[str], widths: Sequence[int], console: Conso
         line.append(f"{_GAP}{owner}", "not bold")
     line.rstrip()
     yield line
+    for about in row.verdict.about.lines() if with_about else ():
+        yield from _wrapped(about, "", console)
     yield from _wrapped(_schedule(row), "dim", console)
     if owner and not fits:
         yield from _wrapped(f"on {owner}", "dim", console)
-    if _is_said(row.verdict):
+    if said := _said(row.verdict):
         is_only_warning = row.verdict.is_warning and not row.verdict.is_alarm
         style = "yellow" if is_only_warning else _VERDICTS[row.verdict.word].removeprefix("bold ")
-        yield from _wrapped(row.verdict.why, style, console)
+        for text in (*_errors(row), "; ".join(said)):
+            yield from _wrapped(text, style, console)
+    yield from _remedy_lines(row.verdict.remedy, console)
+
+
+def _remedy_lines(remedy: Remedy | None, console: Console) -> Iterator[Text]:
+    """Yield what to do, and the command on a line of its own, to be copied."""
+    if remedy is None:
+        return
+    yield from _wrapped(f"→ {remedy.words}", "", console)
+    if remedy.command is not None:
+        yield Text(f"{_GAP}{_GAP}{remedy.command}", "bold")
+
+
+def _errors(row: Row) -> list[str]:
+    """Return the error of the last run, where that is what somebody has to look at."""
+    error = None if row.last is None else row.last.error
+    return [error] if error is not None and row.verdict.word == "failing" else []
 
 
 def _wrapped(text: str, style: str, console: Console) -> list[Text]:
@@ -273,12 +310,17 @@ def _schedule(row: Row) -> str:
         return ""
     schedule = row.declared.schedule
     words = in_words(schedule)
-    return words if schedule.every is not None else f"{schedule.line}{_GAP}{words}"
+    return f"{schedule.line}{_GAP}{words}" if schedule.has_line else words
 
 
-def _is_said(verdict: JobVerdict) -> bool:
-    """Return whether people are told why: of a job that is as it should be, they needn't know."""
-    return verdict.word != "ok" or verdict.is_warning
+def _said(verdict: JobVerdict) -> list[str]:
+    """Return what people are told beside the verdict: of a job that is as it should be, they needn't know why."""
+    why = [] if verdict.word == "ok" and not verdict.is_warning else [verdict.why]
+    return why if verdict.mute is None else [*why, str(verdict.mute)]
+
+
+def _hold_line(view: HoldView, now: int) -> Text:
+    return Text("; ").join(Text(line.plain.strip()) for line in hold_lines(view, now))
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -1,0 +1,133 @@
+// Acting: each act has a button, and a dialog that says what will happen, and to what.
+
+import { $, find, focusHeir, h, mark, on, put, told } from "./dom.js";
+import { known, mayAct } from "./known.js";
+import { live } from "./live.js";
+import { post } from "./server.js";
+import { localized, now } from "./time.js";
+import { hashOf, overviewHash, refreshView } from "./views.js";
+import { actOf, actWords, DESTROYING, isHeld, owner } from "./words.js";
+
+const WHY = { name: "why", label: "Why, for the others", maxlength: 500 };
+const UNTIL = { name: "until", label: "Until, in this browser's time (or empty)", type: "datetime-local" };
+const instant = (text) => text && new Date(text).toISOString().replace(/\..*/, "Z");
+
+/** In an hour, as the field has it: by this browser's clock and zone. */
+const inAnHour = () => {
+  const at = new Date(now() + 3_600_000);
+  return new Date(+at - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+};
+
+/** What an act is done to: a job or lock by its name, its lock as it was seen, and the tick or run if it is of one. */
+/** @typedef {{ name: string, lock: Partial<LockView>, tick?: string }} Subject */
+
+/** @type {(of: Subject, fields: any) => object} */
+const toPause = (_, { why, until }) => ({ why, until: instant(until) });
+/** @type {(of: Subject, fields: any) => object} */
+const toStop = ({ lock }, { why }) => ({ why, fence: lock.fence });
+const paused = ({ lock }) => `No instance starts it any more.${isHeld(lock) ? " The run that is under way goes on." : ""}`;
+
+// Each act: its path, the verb of its dialog, its body, what the dialog says, and what it asks for.
+/** @type {Record<string, [string, string, (of: Subject, fields: any) => object, (of: Subject) => string, ...any[]]>} */
+const ACTS = {
+  run: ["run", "Run now", () => ({}), () => "It runs once, under its lock, where this page is served. It claims no tick."],
+  run_missed: ["run", "Run the tick", ({ tick }) => ({ slot: tick }), () => "It is claimed and run where this page is served. If somebody is faster, nothing happens."],
+  run_again: ["run", "Run it again", ({ tick }) => ({ resume: tick }), () => "It is the next attempt. What its steps have recorded is not done again."],
+  pause: ["pause", "Pause", toPause, paused, WHY, UNTIL],
+  pause_until: ["pause", "Pause", toPause, paused, { ...UNTIL, label: "Until, in this browser's time", required: true, value: inAnHour }, WHY],
+  resume: ["resume", "Resume", () => ({}), () => "All instances may start it again, from its next tick on."],
+  cancel: ["cancel", "Stop the run", toStop, () => "It is asked to stop, and stops where it looks. Until then it keeps its lock. Its tick is not run again.", WHY],
+  depose: ["cancel", "Have it step down", toStop, () => "It is asked to stop leading. Then an instance is elected anew.", WHY],
+  unlock: [
+    "unlock",
+    "Unlock",
+    ({ lock }, { why }) => ({ why, acquiredAt: lock.since }),
+    ({ lock }) => `Takes it from ${owner(lock) || "its holder"}. If that run is alive, another one may run beside it until it notices.`,
+    WHY,
+  ],
+  forget: ["forget", "Forget", (_, { why }) => ({ why }), () => "It leaves the catalogue, and this page. Its lock and its history stay. A program that has it declares it again.", WHY],
+};
+
+/** The buttons of these acts, the primary one filled. */
+export function buttons(/** @type {string} */ name, /** @type {string[]} */ acts, /** @type {string | null | undefined} */ primary = null, tick = "") {
+  if (!mayAct()) return [];
+  const kind = (act) => [act === primary && "primary", DESTROYING.includes(act) && "danger"].filter(Boolean).join(" ");
+  return h("div.actions", acts.map((act) => h("button", { type: "button", class: kind(act), "data-act": act, click: () => ask(act, name, tick) }, actWords(act))));
+}
+
+/** @type {any} */
+let asked = null;
+const actsHere = () => find("section:not([hidden]) button");
+
+/** Say what will happen, and to what. Of a node that is to be mended there is nothing to say, but to show. */
+export function ask(/** @type {string} */ act, /** @type {string} */ name, /** @type {string | undefined} */ tick = "") {
+  if (act === "mend") {
+    known.mend = name;
+    location.hash = hashOf(name);
+    return refreshView();
+  }
+  const row = known.jobs.get(name);
+  const lock = row?.lock ?? [...known.leaders, ...known.locks].find((lock) => lock.name === name) ?? {};
+  const of = { name, lock, tick: tick || row?.remedy?.tick };
+  const [, verb, , effect, ...fields] = ACTS[act];
+  const from = /** @type {HTMLElement} */ (document.activeElement);
+  asked = { act, of, from, place: actsHere().indexOf(from) };
+  const title = actOf(act, of);
+  $("dialog-name").replaceChildren(title.includes(name) ? "" : told(name));
+  $("dialog-title").replaceChildren(told(title));
+  $("dialog-effect").replaceChildren(told(effect(of)));
+  const field = ({ label, value, ...rest }) => h("label", label, Object.assign(h("input", { autocomplete: "off", ...rest }), value && { value: value() }));
+  $("dialog-fields").replaceChildren(...fields.map(field));
+  put($("complaint"), "");
+  put($("confirm"), verb);
+  mark($("confirm"), "class", DESTROYING.includes(act) ? "danger primary" : "primary");
+  $("confirm").disabled = false;
+  $("dialog").showModal();
+  ($("dialog-fields").querySelector("input") ?? $("leave")).focus();
+}
+
+on($("leave"), "click", () => $("dialog").close());
+
+on($("dialog"), "close", () => focusHeir(actsHere(), asked.from, asked.place));
+
+on($("dialog").querySelector("form"), "submit", async (event) => {
+  event.preventDefault();
+  const doing = asked;
+  const { act, of } = doing;
+  const { name } = of;
+  const fields = Object.fromEntries([...new FormData(event.target)].map(([name, text]) => [name, String(text).trim()]));
+  const [path, , body] = ACTS[act];
+  const isOpen = () => asked === doing && $("dialog").open;
+  if (act === "pause_until" && !fields.until) return put($("complaint"), "Until when?");
+  put($("complaint"), "");
+  $("confirm").disabled = true;
+  // The reply to a run comes when it has ended.
+  const running = path === "run" ? notice(name, "It runs.", 0) : null;
+  if (running) {
+    $("dialog").close();
+    setTimeout(() => live.wake(), 500);
+  }
+  try {
+    const { message } = await post(`api/jobs/${encodeURIComponent(name)}/${path}`, body(of, fields));
+    if (isOpen()) $("dialog").close();
+    if (act === "forget") location.hash = overviewHash();
+    notice(name, message);
+  } catch (error) {
+    if (isOpen()) put($("complaint"), localized(error.message));
+    else notice(name, error.message, 30);
+    $("confirm").disabled = false;
+  }
+  running?.remove();
+  live.wake();
+  refreshView();
+});
+
+/** Tell of a job in place of what was told of it before: for a while, or until it is closed. */
+function notice(/** @type {string} */ name, /** @type {string} */ text, seconds = 10) {
+  for (const other of find("#notices p")) if (other.job === name) other.remove();
+  const element = h("p", h("a.link", { href: hashOf(name) }, told(name)), told(localized(text)), h("button", { type: "button", click: () => element.remove() }, "Close"));
+  element.job = name;
+  $("notices").append(element);
+  if (seconds) setTimeout(() => element.remove(), seconds * 1_000);
+  return element;
+}

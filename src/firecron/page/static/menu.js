@@ -1,0 +1,50 @@
+// The acts of a row in a menu beside it. Their dialogs are loaded when somebody chooses one.
+
+import { $, h, on } from "./dom.js";
+import { actWords, DESTROYING } from "./words.js";
+
+/** @type {any} */
+let opener = null;
+let openedAt = 0;
+const items = () => [...$("menu").children];
+
+async function choose(/** @type {string} */ act, /** @type {string} */ name) {
+  const { ask } = await import("./acts.js");
+  ask(act, name);
+}
+
+/** The button of one act. */
+export const actButton = (/** @type {string} */ act, /** @type {string} */ name, /** @type {string} */ text) =>
+  h(DESTROYING.includes(act) ? "button.danger" : "button", { type: "button", "data-act": act, click: () => choose(act, name) }, text);
+
+/** The button that opens the menu of a job. `acts` returns what is offered by then. */
+export const menuButton = (/** @type {string} */ name, /** @type {() => string[]} */ acts) =>
+  h("button.more", { type: "button", "data-act": "menu", "aria-haspopup": "menu", "aria-label": `Acts on ${name}`, click: ({ currentTarget }) => open(currentTarget, name, acts()) }, "⋯");
+
+function open(button, name, acts) {
+  opener = button;
+  openedAt = scrollY;
+  const item = (act) => h(DESTROYING.includes(act) ? "button.danger" : "button", { type: "button", role: "menuitem", tabindex: -1, click: () => (close(), choose(act, name)) }, actWords(act));
+  $("menu").replaceChildren(...acts.map(item));
+  $("menu").showPopover();
+  const [{ right, top, bottom }, { offsetWidth: width, offsetHeight: height }] = [button.getBoundingClientRect(), $("menu")];
+  $("menu").style.left = `${Math.max(4, right - width)}px`;
+  $("menu").style.top = `${bottom + height < innerHeight ? bottom : Math.max(4, top - height)}px`;
+  items()[0]?.focus();
+}
+
+function close() {
+  $("menu").hidePopover();
+  opener?.focus();
+}
+
+on($("menu"), "keydown", (event) => {
+  const all = items();
+  const place = all.indexOf(document.activeElement);
+  const to = { ArrowDown: (place + 1) % all.length, ArrowUp: (place || all.length) - 1, Home: 0, End: all.length - 1 }[event.key];
+  if (event.key === "Tab" || event.key === "Escape") close();
+  if (to === undefined && event.key !== "Escape") return;
+  event.preventDefault();
+  all[to ?? -1]?.focus();
+});
+on(document, "scroll", () => Math.abs(scrollY - openedAt) > 40 && $("menu").hidePopover());

@@ -1,0 +1,136 @@
+"""The lists of the page in a real browser: their order, their times, whose they are, and what is told of a job."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from playwright.sync_api import Browser, expect
+from tests.browser.conftest import opened
+from tests.browser.served import Served, is_live, row, served, width
+from tests.page.paging import attend, declare
+
+from firecron.base.instants import to_text
+from rtdb_emulator.pytest_plugin import Rtdb
+
+MINUTE = 60_000
+
+
+def test_the_jobs_are_in_the_order_that_somebody_has_chosen(browser: Browser, rtdb: Rtdb) -> None:
+    """And grouped by service, with a sentence for each; the browser keeps both. An instance's name finds its jobs."""
+    now = int(time.time() * 1000)
+    services = {"backup": "shop", "digest": "mail", "cleanup": "shop"}
+    for number, (name, service) in enumerate(services.items()):
+        declare(rtdb, name, f"{number} * * * *", since=now, declared_at=now, service=service)
+        slot, ran = to_text(now - MINUTE), {"startedAt": 1, "endedAt": 2, "instance": f"inst-{name}"}
+        entry = {"outcome": "succeeded", "slot": slot, "durationMs": (5, 900, 70)[number], "attempt": 1, **ran}
+        rtdb.set(f"/cron-runs/{name}/{slot}", entry)
+    attend(rtdb, *services)
+    rtdb.set(
+        "/cron-locks/cleanup", {"expiresAt": 1, "acquiredAt": 1, "slot": to_text(0), "failures": 3, "outcome": "failed"}
+    )
+    with served(rtdb, jobs=()) as site, opened(browser, site.url) as page:
+        is_live(page)
+        names = page.locator("#list .name:visible")
+        expect(names).to_have_count(3)
+        page.get_by_label("Order").select_option("name")
+        expect(names).to_have_text(["backup", "cleanup", "digest"])
+        page.get_by_label("Order").select_option("duration")
+        expect(names).to_have_text(["digest", "cleanup", "backup"])
+        page.get_by_label("by service").check()
+        expect(names).to_have_text(["digest", "cleanup", "backup"])
+        expect(page.locator("#list strong")).to_have_text(["mail", "shop"])
+        expect(page.locator("#list [role=row]", has=page.locator("strong", has_text="shop"))).to_contain_text(
+            re.compile("2 jobs, (1 needs|2 need) a hand")
+        )
+        page.locator("#filter").fill("inst-digest")
+        expect(names).to_have_text(["digest"])
+        expect(page.locator("#list strong:visible")).to_have_text(["mail"])
+        page.goto(site.url)
+        expect(names).to_have_text(["digest", "cleanup", "backup"])
+        expect(page.get_by_label("Order")).to_have_value("duration")
+
+
+def test_times_name_their_zone(browser: Browser, rtdb: Rtdb) -> None:
+    """A job's page shows its own zone, the lists the reader's. The switch shows another, and the browser keeps it."""
+    now = int(time.time() * 1000)
+    declare(rtdb, "close", "0 9 * * *", timezone="Asia/Tokyo", since=now, declared_at=now)
+    attend(rtdb, "close")
+    with served(rtdb, jobs=()) as site, opened(browser, f"{site.url}#job/close") as page:
+        zone, first = page.get_by_label("Times in"), page.locator("#next time").first
+        expect(page.locator("#next-title")).to_have_text("Next ticks, Tokyo")
+        expect(first).to_have_text(re.compile("09:00$"))
+        expect(first).to_have_attribute("title", re.compile(" 00:00:00 UTC$"))
+        zone.select_option("UTC")
+        expect(page.locator("#next-title")).to_have_text("Next ticks, UTC")
+        expect(first).to_have_text(re.compile("00:00$"))
+        page.locator("#back").click()
+        label, next_tick = page.locator("#list .labels > *").nth(2), row(page, "close").locator("time.first")
+        expect(zone).to_have_value("here")
+        zone.select_option("own")
+        expect(label).to_have_text("Next, each its own")
+        expect(next_tick).to_have_text(re.compile("09:00$"))
+        expect(row(page, "close")).to_contain_text("· Tokyo")
+        page.reload()
+        expect(zone).to_have_value("own")
+        page.evaluate("() => { location.hash = '#job/close' }")
+        expect(zone).to_have_value("UTC")
+
+
+def test_a_notice_is_its_jobs_and_leaves_by_itself(browser: Browser, site: Served) -> None:
+    """It leads to its job, and the next one of that job takes its place. On a phone its button stays in one piece."""
+    with opened(browser, f"{site.url}#job/digest", width=320, allowed="409") as page:
+        page.clock.install()
+        page.get_by_role("button", name="Pause").click()
+        page.locator("#confirm").click()
+        told = page.locator("#notices p")
+        expect(told).to_contain_text(re.compile("^digest.*paused"))
+        close = told.get_by_role("button", name="Close").bounding_box()
+        assert close is not None
+        assert (close["height"] < 40, width(page)) == (True, 320)
+        page.locator("#job-acts [data-act=resume]").click()
+        page.locator("#confirm").click()
+        expect(told).to_have_count(1)
+        expect(told).not_to_contain_text("is paused")
+        page.locator("#back").click()
+        told.get_by_role("link", name="digest").click()
+        expect(page.locator("#job-name")).to_have_text("digest")
+        page.clock.fast_forward(10_000)
+        expect(told).to_have_count(0)
+
+
+def test_the_instances_say_who_is_dead(browser: Browser, rtdb: Rtdb) -> None:
+    """By service and revision, with their age and their last sign. A late job has those that would run it."""
+    now = int(time.time() * 1000)
+    declare(rtdb, "digest", "* * * * *")
+    attend(rtdb, "digest")
+    rtdb.set("/cron-instances", {
+        "00bf4b12aa01-abc": {"seenAt": now, "startedAt": now - 90 * MINUTE, "instanceId": "shop-00042", "jobs": 3},
+        "11bf4b12aa01-abc": {"seenAt": now - 12 * MINUTE, "startedAt": now - 90 * MINUTE, "instanceId": "shop-00042"},
+        "22bf4b12aa01-abc": {"seenAt": now, "startedAt": now, "instanceId": "shop-00043"},
+    })  # fmt: skip
+    with served(rtdb, jobs=()) as site, opened(browser, f"{site.url}#instances") as page:
+        rows = page.get_by_role("table", name="Processes").locator("[role=row]:not(.labels)")
+        expect(rows).to_have_count(5)
+        expect(rows.nth(0)).to_have_text("shop · shop-00042 1 alive, 1 dead")
+        expect(rows.nth(1)).to_contain_text(re.compile(r"00bf4b12aa01\d+ s ago1 h ago3 jobsnothing"))
+        expect(rows.nth(2)).to_contain_text("dead, last sign 12 min ago")
+        expect(rows.nth(3)).to_have_text("shop · shop-00043 1 alive")
+        page.evaluate("() => { location.hash = '#job/digest' }")
+        would = page.locator("#job-instances li")
+        expect(would).to_have_count(2)
+        expect(would.nth(0)).to_contain_text(
+            re.compile(r"shop-00042/00bf4b12aa01 started 1 h ago, last sign \d+ s ago Logs")
+        )
+
+
+def test_a_view_that_could_not_be_loaded_is_tried_again(browser: Browser, site: Served) -> None:
+    """Its script is loaded when somebody opens it; meanwhile the page says what is missing."""
+    with opened(browser, site.url, allowed="Failed to load resource") as page:
+        is_live(page)
+        page.route("**/job.js", lambda route: route.abort())
+        page.evaluate("() => { location.hash = '#job/digest' }")
+        expect(page.locator("#problem")).to_contain_text("could not be loaded")
+        page.unroute("**/job.js")
+        expect(page.locator("#job-name")).to_have_text("digest")
+        expect(page.locator("#problem")).to_be_empty()

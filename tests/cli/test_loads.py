@@ -1,0 +1,69 @@
+"""What a command imports: no more than it needs, because a command line is mostly starting."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.conftest import Run
+
+from rtdb_emulator.pytest_plugin import Rtdb
+
+LOADED = """
+import atexit, json, sys
+from firecron.cli import main
+atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))
+main(sys.argv[1:])
+"""
+# Foreign packages whose import is felt. The list of a command may have those that are named with it, and no other.
+HEAVY = {
+    "asyncio",
+    "croniter",
+    "cryptography",
+    "dateutil",
+    "django",
+    "firebase_admin",
+    "flask",
+    "google",
+    "jwt",
+    "opentelemetry",
+    "pydantic",
+    "pydantic_settings",
+    "requests",
+    "rich",
+    "rtdb_emulator",
+    "sentry_sdk",
+    "starlette",
+    "urllib3",
+    "uvicorn",
+}
+HELP = "cli cli.commands"
+NEXT = f"""{HELP} cli.commands.jobs cli.options cli.output
+    app base base.clocks base.events base.flag base.identity base.instants base.texts cron cron.line cron.schedule
+    cron.words cron.zoned_line errors jobs jobs.about jobs.decorator jobs.options scheduler scheduler.startup store"""
+STATUS = f"""{NEXT.replace("cli.commands.jobs", "cli.commands.status")} cli.lines cli.watching
+    base.last_values base.threads jobs.catalogue jobs.run lock lock.audit_log lock.database lock.fields lock.holds
+    lock.keeper lock.protocol lock.record lock.refusal lock.waiting ops ops.findings ops.health ops.holds ops.mutes
+    ops.remedies ops.remedy
+    ops.status ops.views rtdb rtdb.failures rtdb.store rtdb.stream rtdb.target rtdb.tokens rtdb.transport runs
+    runs.entry runs.policy settings steps steps.protocol"""
+
+
+@pytest.mark.parametrize(
+    ("command", "own", "foreign"),
+    [
+        (["--help"], HELP, set()),
+        (["--version"], HELP, set()),
+        (["next", "@hourly"], NEXT, {"croniter", "dateutil", "pydantic", "rich"}),
+        (["status"], STATUS, {"asyncio", "pydantic", "pydantic_settings", "requests", "rich", "urllib3"}),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_command_loads_what_it_needs(run: Run, rtdb: Rtdb, command: list[str], own: str, foreign: set[str]) -> None:
+    """In a process of its own a command loads these modules of firecron and these heavy packages, and no other."""
+    finished = run("-c", LOADED, *command)
+    assert finished.returncode == 0, finished.stderr
+    loaded = json.loads(finished.stderr)
+    ours = {name.removeprefix("firecron.") for name in loaded if name.startswith("firecron.")}
+    assert ours - {*own.split()} == set()
+    assert {name.partition(".")[0] for name in loaded} & HEAVY - foreign == set()
