@@ -4,6 +4,7 @@
     links         what is no page or picture of docs/ becomes an address in the repository; all that leave are listed
                   in links.txt
     docstrings    a word in backticks is a name if there is one, else code; an indented block is code
+    addresses     where a page was before it moved, a page leads to the new address
     llms.txt      the index for programs (https://llmstxt.org), beside the Markdown files that it lists
 
 Nothing here follows a link that leaves.
@@ -40,6 +41,47 @@ DOCS = ROOT / "docs"
 PICTURES = DOCS / "pictures"
 _PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 REPOSITORY: str = _PROJECT["urls"]["Homepage"]
+
+# Where pages are that lay directly in docs/: links to their old addresses are still out there.
+MOVED = {
+    "choosing-a-ttl": "how-to/choosing-job-options",
+    "cloud-run": "how-to/cloud-run",
+    "command-line": "reference/command-line",
+    "cost": "reference/cost",
+    "django": "how-to/django",
+    "dynamic-jobs": "how-to/dynamic-jobs",
+    "flask": "how-to/flask",
+    "handing-off": "how-to/queues-and-cloud-tasks",
+    "idempotency-and-fencing": "explanation/idempotency-and-fencing",
+    "jobs-and-runs": "reference/jobs-and-runs",
+    "leading": "how-to/leader-election",
+    "least-privilege": "how-to/least-privilege",
+    "logs-and-metrics": "reference/logs-and-metrics",
+    "my-job-doesnt-run": "how-to/my-job-doesnt-run",
+    "running-commands": "how-to/running-commands",
+    "schedules": "reference/schedules",
+    "settings": "reference/settings",
+    "starting-and-stopping": "how-to/starting-and-stopping",
+    "surviving-reruns": "how-to/surviving-reruns",
+    "testing-your-jobs": "how-to/testing-your-jobs",
+    "the-lock": "how-to/locks",
+    "the-page": "how-to/the-page",
+    "time-zones": "explanation/time-zones",
+    "told-from-outside": "how-to/alerts-and-monitoring",
+    "triggers": "how-to/triggers",
+    "two-in-the-morning": "how-to/runbook",
+    "versions": "reference/versions",
+}
+
+# JavaScript keeps the anchor, which the header can't.
+_MOVED_PAGE = """<!doctype html>
+<meta charset="utf-8">
+<title>This page has moved</title>
+<link rel="canonical" href="{0}">
+<meta http-equiv="refresh" content="1; url={0}">
+<script>location.replace("{0}" + location.hash)</script>
+<p>This page is now <a href="{0}">{0}</a>.</p>
+"""
 
 # Pages whose Markdown is directives, which only Sphinx can read.
 _API = "api/"
@@ -136,12 +178,14 @@ def _plain(about: str) -> str:
 
 
 def complete(out: Path) -> None:
-    """Write what is made of the whole guide: index.html, llms.txt with its pages, and the list of links that leave.
+    """Write what is made of the whole guide: index.html, old addresses, llms.txt with its pages, links that leave.
 
     Sphinx copies the pictures that its own pages show; the Markdown pages show those of the same place as in docs/.
     """
     shutil.copytree(PICTURES, out / PICTURES.name, dirs_exist_ok=True)
     (out / "index.html").write_bytes((out / "README.html").read_bytes())
+    for old, new in MOVED.items():
+        (out / f"{old}.html").write_text(_MOVED_PAGE.format(f"{new}.html"), "utf-8")
     links: dict[str, list[str]] = {}
     for page in sorted(DOCS.rglob("*.md")):
         name = relpath(page, DOCS)

@@ -1,7 +1,7 @@
 """What very many jobs cost where nothing ticks: the start, the looks for late jobs, and the bytes of an idle fleet.
 
 python tests/bench/many.py          with ten thousand jobs
-python tests/bench/many.py month    the tables of docs/cost.md: an idle month by jobs and instances
+python tests/bench/many.py month    the tables of docs/reference/cost.md: an idle month by jobs and instances
 """
 
 from __future__ import annotations

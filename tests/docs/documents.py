@@ -28,7 +28,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "SECURITY.md",
-    *sorted(ROOT.glob("docs/*.md")),
+    *sorted(page for page in ROOT.glob("docs/**/*.md") if page.parent.name not in ("api", "decisions")),
     ROOT / "emulator" / "README.md",
     ROOT / "examples" / "README.md",
     *sorted(ROOT.glob("examples/*/README.md")),

@@ -32,10 +32,10 @@ from firecron.settings import DEFAULTS, FACTS, Settings
 from firecron.steps.protocol import StepRecord
 from rtdb_emulator.pytest_plugin import Rtdb
 
-OPERATING = ROOT / "docs" / "two-in-the-morning.md"
+OPERATING = ROOT / "docs" / "how-to" / "runbook.md"
 # The methods of a run that record what it has done: they have a section of their own.
 STEPS = "step()`, `key()`, `settle()`, `retry()"
-EVENTS = ROOT / "docs" / "logs-and-metrics.md"
+EVENTS = ROOT / "docs" / "reference" / "logs-and-metrics.md"
 
 
 def rows(page: Path, heading: str, number: int = 0) -> list[list[str]]:
@@ -74,8 +74,9 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("index", ["README.md", "docs/README.md"])
 def test_an_index_has_every_page(index: str) -> None:
     """Both lists of the guide have each of its pages."""
-    linked = re.findall(r"\]\((?:docs/)?([\w-]+\.md)\)", Path(ROOT, index).read_text("utf-8"))
-    assert {page.name for page in ROOT.glob("docs/*.md")} - {"README.md"} <= {*linked}
+    linked = re.findall(r"\]\((?:docs/)?([\w/-]+\.md)\)", Path(ROOT, index).read_text("utf-8"))
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in PAGES if page.is_relative_to(ROOT / "docs")}
+    assert pages - {"README.md"} <= {*linked}
 
 
 # --- commands
@@ -138,7 +139,7 @@ def test_the_emulators_command_has_the_options_shown(run: RunProcess) -> None:
 
 def test_every_setting_is_on_its_page_with_its_default() -> None:
     """The table of settings is the settings, with their defaults and descriptions, and no other."""
-    table = rows(ROOT / "docs" / "settings.md", "# Settings")
+    table = rows(ROOT / "docs" / "reference" / "settings.md", "# Settings")
     assert [row[0] for row in table] == [f"`FIRECRON_{setting.name.upper()}`" for setting in fields(Settings)]
     for (_, default, description), setting in zip(table, fields(Settings), strict=True):
         value = setting.default
@@ -191,7 +192,7 @@ def test_every_event_that_is_mentioned_exists() -> None:
 
 def test_a_run_a_result_and_an_event_are_listed_whole() -> None:
     """The page on jobs and runs has each attribute of a run, of a result and of an event, and each state of a job."""
-    page = ROOT / "docs" / "jobs-and-runs.md"
+    page = ROOT / "docs" / "reference" / "jobs-and-runs.md"
     run = Run("x", slot=None, attempt=1, fence=None, idempotency_key="x", trigger="manual")
     attributes = {name for name in vars(run) if not name.startswith("_")} | {"lost", "check()", "previous_slot", STEPS}
     assert {row[0].strip("`") for row in rows(page, "## The run")} == attributes
@@ -202,12 +203,12 @@ def test_a_run_a_result_and_an_event_are_listed_whole() -> None:
 
 def test_every_reason_of_a_refusal_is_explained() -> None:
     """The page on the lock has each reason that a refusal can have."""
-    assert {*LEVELS} <= {*code_spans(ROOT / "docs" / "the-lock.md")}
+    assert {*LEVELS} <= {*code_spans(ROOT / "docs" / "how-to" / "locks.md")}
 
 
 def test_every_message_that_is_quoted_is_one() -> None:
     """What the page on jobs that don't run has in italics is a part of a text in the sources."""
-    quoted = re.findall(r"(?<!\*)\*([^*|`\n]+)\*(?!\*)", prose(ROOT / "docs" / "my-job-doesnt-run.md"))
+    quoted = re.findall(r"(?<!\*)\*([^*|`\n]+)\*(?!\*)", prose(ROOT / "docs" / "how-to" / "my-job-doesnt-run.md"))
     assert len(quoted) > 10
     sources = [path.read_text("utf-8") for path in ROOT.glob("src/firecron/**/*.py")]
     texts = [node.value for source in sources for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
@@ -308,7 +309,10 @@ def test_every_field_that_is_mentioned_exists() -> None:
 
 NIGHTS = [
     pytest.param(row, id=f"{page}-{row[0]}-{row[1]}")
-    for page, heading, number in (("README.md", "## Job options", 1), ("docs/time-zones.md", "## When the clocks", 0))
+    for page, heading, number in (
+        ("README.md", "## Job options", 1),
+        ("docs/explanation/time-zones.md", "## When the clocks", 0),
+    )
     for row in rows(ROOT / page, heading, number)
 ]
 

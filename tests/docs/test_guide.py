@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Literal, cast, get_origin
 
 import pytest
-from tests.docs.documents import prose
+from tests.docs.documents import PAGES, prose
 from tests.unit.test_names_that_stay import NAMES
 from tools.guide import (
     DOCS,
+    MOVED,
     REPOSITORY,
     Entry,
     Section,
@@ -142,7 +143,7 @@ def test_every_page_is_in_the_index() -> None:
     listed = [
         entry.target for section in sections((DOCS / "README.md").read_text("utf-8")) for entry in section.entries
     ]
-    pages = {page.name for page in DOCS.glob("*.md")} - {"README.md"}
+    pages = {page.relative_to(DOCS).as_posix() for page in PAGES if page.is_relative_to(DOCS)} - {"README.md"}
     assert pages | {"api/README.md", "decisions/README.md"} <= {*listed}
     assert len(listed) == len({*listed})
 
@@ -184,12 +185,16 @@ def test_llms_txt_is_as_the_convention_has_it() -> None:
 
 
 def test_what_a_build_adds(tmp_path: Path) -> None:
-    """Beside Sphinx's pages lie a start page, llms.txt with the Markdown of each page that it lists, and the links that
-    leave, which the Markdown has as addresses.
+    """Beside Sphinx's pages lie a start page, pages at old addresses, llms.txt with the Markdown of each page that it
+    lists, and the links that leave, which the Markdown has as addresses.
     """
     Path(tmp_path, "README.html").write_text("<p>the guide</p>", "utf-8")
     complete(tmp_path)
     assert Path(tmp_path, "index.html").read_text("utf-8") == "<p>the guide</p>"
+    for old, new in MOVED.items():
+        assert f'location.replace("{new}.html" + location.hash)' in Path(tmp_path, f"{old}.html").read_text("utf-8")
+        assert (DOCS / f"{new}.md").exists()
+        assert not (DOCS / f"{old}.md").exists()
     targets = re.findall(r"^- \[.*\]\(([^)]+\.md)\): .", Path(tmp_path, "llms.txt").read_text("utf-8"), re.MULTILINE)
     pages = [Path(tmp_path, target) for target in targets if not target.startswith("https:")]
     assert len(pages) > 15

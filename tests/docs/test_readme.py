@@ -102,7 +102,7 @@ def test_the_pythons_are_the_same_everywhere() -> None:
     assert f"python-{'%20%7C%20'.join(minors())}-blue" in readme
     said = f"{', '.join(minors()[:-1])} and {minors()[-1]}"
     assert f"tested on Python {said};" in readme
-    assert f"The tests run on Python {said}" in (ROOT / "docs" / "versions.md").read_text("utf-8")
+    assert f"The tests run on Python {said}" in (ROOT / "docs" / "reference" / "versions.md").read_text("utf-8")
 
 
 def test_the_workflows_run_what_the_makefile_has() -> None:

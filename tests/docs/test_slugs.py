@@ -18,7 +18,7 @@ from firecron.base.events import Slug
 from firecron.lock.record import Reason
 
 SOURCE = Path(firecron.__file__).parent
-DOCUMENT = Path(__file__).parents[2] / "docs" / "logs-and-metrics.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "logs-and-metrics.md"
 ROW = re.compile(r"^\| `([a-z]+\.[a-z_]+)` \| ([^|]+) \| [^|]+ \|([^|]*)\|$", re.MULTILINE)
 
 
@@ -166,7 +166,7 @@ def test_every_query_asks_for_events_that_there_are() -> None:
 
 
 FOLDER = ROOT / "docs" / "alerts"
-PAGE = (ROOT / "docs" / "told-from-outside.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "alerts-and-monitoring.md").read_text("utf-8")
 FILES = sorted(path.name for path in FOLDER.iterdir())
 # Seconds: Cloud Monitoring's longest look back for what is absent.
 LONGEST_ABSENCE = 23.5 * 3600

@@ -20,7 +20,7 @@ from tests.docs.documents import ROOT, SHELL, Command, blocks, commands, why_lef
 from rtdb_emulator.pytest_plugin import Rtdb
 
 PAGE = ROOT / "README.md"
-SCRIPT_PAGE = ROOT / "docs" / "starting-and-stopping.md"
+SCRIPT_PAGE = ROOT / "docs" / "how-to" / "starting-and-stopping.md"
 HERE = "runs in tests/docs/test_walk.py"
 
 # Seconds. Nothing here takes a quarter of it.

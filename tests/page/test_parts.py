@@ -24,7 +24,7 @@ from firecron.runs.entry import Entry
 from firecron.testing.clocks import FakeTiming
 
 AT = 1_795_000_000_000
-GUIDE = Path(__file__).parents[2] / "docs" / "the-page.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "the-page.md"
 # How the guide's rows begin.
 STATES: dict[str, State] = {
     "stuck, held": "stuck",

@@ -25,7 +25,7 @@ V = TypeVar("V")
 
 Scalar: TypeAlias = str | int | float | bool
 
-# The slugs of all events. docs/logs-and-metrics.md describes each of them.
+# The slugs of all events. docs/reference/logs-and-metrics.md describes each of them.
 Slug: TypeAlias = Literal[
     "lock.acquired",
     "lock.suspicious",

@@ -1,4 +1,4 @@
-"""What ticks cost in requests, as docs/cost.md says it, where nothing goes wrong.
+"""What ticks cost in requests, as docs/reference/cost.md says it, where nothing goes wrong.
 
 5. An instance that loses a tick sends one request for its lock, two in a dead heat. The winner acquires, releases,
    and renews once for each third of the ttl.

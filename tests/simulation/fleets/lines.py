@@ -1,4 +1,4 @@
-"""The ticks of a cron line in a time zone, by the rule of docs/time-zones.md: each minute is looked at by itself.
+"""The ticks of a cron line in a time zone, by docs/explanation/time-zones.md: each minute is looked at by itself.
 
 A line has six fields, the seconds first, of which the last three are `*`. A line whose minute or hour begins with `*`
 follows the real clock. Any other line is fixed: what a forward jump skips runs once as the jump is over, and what a
