@@ -510,7 +510,9 @@ def privates() -> Iterator[tuple[bool, Used]]:
         text = path.read_text("utf-8")
         lines = text.splitlines()
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in ("self", "cls"):
+            if isinstance(node, ast.Attribute):
+                if not node.attr.startswith("_") or ast.unparse(node.value) in ("self", "cls"):
+                    continue
                 name, is_by_name = node.attr, False
             elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in PATCHES:
                 texts = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]

@@ -450,7 +450,7 @@ def test_a_job_that_was_taken_out_is_forgotten(browser: Browser, site: Served) -
     declare(site.rtdb, "gone", service="shop")
     with opened(browser, f"{site.url}#job/gone", allowed="404") as page:
         page.get_by_role("button", name="Forget…").click()
-        assert "danger" in (page.locator("#confirm").get_attribute("class") or "")
+        expect(page.locator("#confirm")).to_have_class("danger primary")
         page.locator("#confirm").click()
         expect(page.locator("#notices")).to_contain_text("gone is forgotten; its lock and its history stay")
         expect(page.locator("#sentence")).to_have_text("3 jobs, all as they should be")

@@ -166,10 +166,12 @@ class Lease:
             self.database.ended(self, left)
             if not was_lost:
                 self._emit("lock.released", logging.INFO, f'Lock "{self.name}" released')
-            return True
-        if isinstance(left, Lost) and not was_lost:
+        elif isinstance(left, Lost) and not was_lost:
             self._report_lost(left.why)
-        return False
+        with self._state_lock:
+            # What they belong to has this lease: without them, neither waits for the collector of garbage.
+            self._on_lost, self._on_cancelled = [], []
+        return isinstance(left, Snapshot)
 
     # What follows is for firecron's own parts.
 

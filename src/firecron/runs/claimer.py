@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import math
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -162,9 +163,7 @@ class Claimer:
                 self._compare(job, before)
                 claim = pending.asked[answer.trust.reading.server, _slot_of(answer, job.options)]
                 self._settle_doubts(pending, before, claim.slot)
-                bid = pending.bid
-                del pending.bid  # it asks for what is pending: each would keep the other until the garbage is collected
-                return Claimed(bid, answer, claim)
+                return Claimed(pending.bid, answer, claim)
             last, pending.refusal = pending.refusal, answer
             if answer.reason != "unavailable":
                 self._settle_doubts(pending, answer.slot)
@@ -237,8 +236,12 @@ class Claimer:
         `lock/record.py` calls `fit` for each state of the record on the way, before it decides.
         """
         options = pending.attempt.job.options
+        # The claim has the bid. If the bid had the claim, too, both would wait for the collector of garbage.
+        claim_of_bid = weakref.ref(pending)
 
         def fit(request: Request, current: Current, now: int) -> Request | Refused:
+            pending = claim_of_bid()
+            assert pending is not None, "a bid is made while its claim is tried"
             attempt, due = pending.attempt, pending.attempt.due
             record = current if isinstance(current, LockRecord) else None
             if due is not None and attempt.is_patient and now > start_ends(options, due):

@@ -1,12 +1,12 @@
-// Acting: each act has a button, and a dialog that says what will happen, and to what.
+// Acting: each act has a dialog that says what will happen, and to what. It is loaded when somebody chooses an act.
 
 import { $, find, focusHeir, h, mark, on, put, told } from "./dom.js";
-import { known, mayAct } from "./known.js";
+import { known } from "./known.js";
 import { live } from "./live.js";
 import { post } from "./server.js";
 import { localized, now } from "./time.js";
 import { hashOf, overviewHash, refreshView } from "./views.js";
-import { actOf, actWords, DESTROYING, isHeld, owner } from "./words.js";
+import { actOf, DESTROYING, isHeld, owner } from "./words.js";
 
 const WHY = { name: "why", label: "Why, for the others", maxlength: 500 };
 const UNTIL = { name: "until", label: "Until, in this browser's time (or empty)", type: "datetime-local" };
@@ -47,13 +47,6 @@ const ACTS = {
   ],
   forget: ["forget", "Forget", (_, { why }) => ({ why }), () => "It leaves the catalogue, and this page. Its lock and its history stay. A program that has it declares it again.", WHY],
 };
-
-/** The buttons of these acts, the primary one filled. */
-export function buttons(/** @type {string} */ name, /** @type {string[]} */ acts, /** @type {string | null | undefined} */ primary = null, tick = "") {
-  if (!mayAct()) return [];
-  const kind = (act) => [act === primary && "primary", DESTROYING.includes(act) && "danger"].filter(Boolean).join(" ");
-  return h("div.actions", acts.map((act) => h("button", { type: "button", class: kind(act), "data-act": act, click: () => ask(act, name, tick) }, actWords(act))));
-}
 
 /** @type {any} */
 let asked = null;

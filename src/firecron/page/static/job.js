@@ -1,6 +1,6 @@
 // One job: its verdict, its strip, its runs, its node in words, its next ticks and its options.
 
-import { buttons } from "./acts.js";
+import { buttons } from "./menu.js";
 import { $, about, cell, find, h, isAddress, labels, link, list, mark, mono, on, put, redraw, row, since as ago, time, told } from "./dom.js";
 import { known, mayAct } from "./known.js";
 import { glyph, hideTip, markOf, Strip } from "./pictures.js";

@@ -1,6 +1,7 @@
-// The acts of a row in a menu beside it. Their dialogs are loaded when somebody chooses one.
+// The buttons of acts, and the menu of a row, which has its acts. The dialogs are loaded when somebody chooses an act.
 
 import { $, h, on } from "./dom.js";
+import { mayAct } from "./known.js";
 import { actWords, DESTROYING } from "./words.js";
 
 /** @type {any} */
@@ -8,14 +9,21 @@ let opener = null;
 let openedAt = 0;
 const items = () => [...$("menu").children];
 
-async function choose(/** @type {string} */ act, /** @type {string} */ name) {
+async function choose(/** @type {string} */ act, /** @type {string} */ name, tick = "") {
   const { ask } = await import("./acts.js");
-  ask(act, name);
+  ask(act, name, tick);
 }
 
 /** The button of one act. */
 export const actButton = (/** @type {string} */ act, /** @type {string} */ name, /** @type {string} */ text) =>
   h(DESTROYING.includes(act) ? "button.danger" : "button", { type: "button", "data-act": act, click: () => choose(act, name) }, text);
+
+/** The buttons of these acts, the primary one filled. */
+export function buttons(/** @type {string} */ name, /** @type {string[]} */ acts, /** @type {string | null | undefined} */ primary = null, tick = "") {
+  if (!mayAct()) return [];
+  const kind = (act) => [act === primary && "primary", DESTROYING.includes(act) && "danger"].filter(Boolean).join(" ");
+  return h("div.actions", acts.map((act) => h("button", { type: "button", class: kind(act), "data-act": act, click: () => choose(act, name, tick) }, actWords(act))));
+}
 
 /** The button that opens the menu of a job. `acts` returns what is offered by then. */
 export const menuButton = (/** @type {string} */ name, /** @type {() => string[]} */ acts) =>

@@ -1,6 +1,6 @@
 // The views that are tables: instances, leaders and locks, acts.
 
-import { buttons } from "./acts.js";
+import { buttons } from "./menu.js";
 import { $, about, cell, find, h, labels, list, mono, put, row, since, time, told } from "./dom.js";
 import { known } from "./known.js";
 import { get } from "./server.js";

@@ -116,8 +116,10 @@ function showState() {
   const { trouble, heard } = known;
   const jobs = active(known.jobs.values());
   const need = inNeed(jobs);
-  document.body.className = trouble ? "away" : heard ? "live" : "";
-  put($("live"), trouble ? "away" : !heard ? "connecting" : known.every ? `asks every ${known.every / 1_000} s` : "live");
+  // Until the view's file has come, nobody hears the keys and the buttons.
+  const isThere = heard && view.kind;
+  document.body.className = trouble ? "away" : isThere ? "live" : "";
+  put($("live"), trouble ? "away" : !isThere ? "connecting" : known.every ? `asks every ${known.every / 1_000} s` : "live");
   if (heard) put($("sentence"), (trouble ? `At ${local(heard)}: ` : "") + sentence(jobs));
   else if (trouble) put($("sentence"), "Nothing is known yet");
   const place = view.job ?? VIEWS[view.kind]?.title ?? known.database;
