@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
+from collections.abc import Callable
 from dataclasses import fields
 from datetime import datetime, time, timedelta
 from inspect import signature
@@ -16,7 +18,7 @@ import pytest
 from tests.conftest import Run as RunProcess
 from tests.docs.documents import PAGES, ROOT, TEXTS, all_commands, code_spans, name, prose
 
-from firecron import Event, FireCron, Result, Run, Schedule, State, distributed_cron
+from firecron import Event, FireCron, Result, Run, Schedule, State, distributed_cron, leader
 from firecron.base.instants import to_datetime
 from firecron.cli import commands
 from firecron.jobs.catalogue import group_fields, probe
@@ -32,7 +34,7 @@ from firecron.settings import DEFAULTS, FACTS, Settings
 from firecron.steps.protocol import StepRecord
 from rtdb_emulator.pytest_plugin import Rtdb
 
-OPERATING = ROOT / "docs" / "how-to" / "runbook.md"
+OPERATING = ROOT / "docs" / "reference" / "nodes.md"
 # The methods of a run that record what it has done: they have a section of their own.
 STEPS = "step()`, `key()`, `settle()`, `retry()"
 EVENTS = ROOT / "docs" / "reference" / "logs-and-metrics.md"
@@ -69,14 +71,6 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         if anchor:
             headings = re.findall(r"^#+ (.*)$", found.read_text("utf-8"), re.MULTILINE)
             assert anchor in map(slug, headings), f"{name(page)} links to {target}#{anchor}"
-
-
-@pytest.mark.parametrize("index", ["README.md", "docs/README.md"])
-def test_an_index_has_every_page(index: str) -> None:
-    """Both lists of the guide have each of its pages."""
-    linked = re.findall(r"\]\((?:docs/)?([\w/-]+\.md)\)", Path(ROOT, index).read_text("utf-8"))
-    pages = {page.relative_to(ROOT / "docs").as_posix() for page in PAGES if page.is_relative_to(ROOT / "docs")}
-    assert pages - {"README.md"} <= {*linked}
 
 
 # --- commands
@@ -166,14 +160,18 @@ def test_a_number_behind_a_setting_is_its_default() -> None:
     assert [one for one in said if DEFAULTS[one[1].lower()] != one[2]] == []
 
 
-def test_every_option_of_a_job_is_in_the_readme() -> None:
-    """The README's table has each option of `distributed_cron` and no other."""
-    table = rows(ROOT / "README.md", "## Job options")
-    listed = [option for row in table for option in named(row[0])]
-    keywords = [
-        key for key, value in signature(distributed_cron).parameters.items() if value.kind is value.KEYWORD_ONLY
-    ]
-    assert sorted(listed) == sorted(keywords)
+@pytest.mark.parametrize(("heading", "function"), [("# Job options", distributed_cron), ("## Leaders", leader)])
+def test_every_option_is_on_its_page_with_its_default(heading: str, function: Callable[..., object]) -> None:
+    """The page on job options has a row for each parameter, with its default and its line of the docstring."""
+    described = inspect.cleandoc(function.__doc__ or "").partition("Args:\n")[2]
+    lines = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", described, re.MULTILINE))
+    table = rows(ROOT / "docs" / "reference" / "job-options.md", heading)
+    assert [row[0] for row in table] == [f"`{option}`" for option in signature(function).parameters]
+    for (_, default, text, _), option in zip(table, signature(function).parameters.values(), strict=True):
+        value = option.default
+        shown = f'"{value}"' if isinstance(value, str) else str(value)
+        assert default == ("" if value in (None, option.empty) else f"`{shown}`")
+        assert text == " ".join(lines[option.name].split())
 
 
 def test_every_event_that_is_mentioned_exists() -> None:
@@ -308,12 +306,8 @@ def test_every_field_that_is_mentioned_exists() -> None:
 # --- ticks
 
 NIGHTS = [
-    pytest.param(row, id=f"{page}-{row[0]}-{row[1]}")
-    for page, heading, number in (
-        ("README.md", "## Job options", 1),
-        ("docs/explanation/time-zones.md", "## When the clocks", 0),
-    )
-    for row in rows(ROOT / page, heading, number)
+    pytest.param(row, id=f"{row[0]}-{row[1]}")
+    for row in rows(ROOT / "docs" / "explanation" / "time-zones.md", "## When the clocks")
 ]
 
 

@@ -53,7 +53,7 @@ def test_every_link_of_the_description_leads_somewhere(metadata: Message) -> Non
     assert isinstance(description, bytes)
     links = re.findall(r"\]\(([^)\s]+)\)", description.decode())
     into = [link.removeprefix(f"{REPOSITORY}/") for link in links if link.startswith(f"{REPOSITORY}/")]
-    assert len(into) > 20
+    assert len(into) > 15
     assert [link for link in links if not re.match(r"https?://", link)] == []
     for link in into:
         kind, branch, path = link.partition("#")[0].split("/", 2)

@@ -1,6 +1,7 @@
 """Large fleets of whole instances: what a tick costs them, and when it starts, also just after most of them have died.
 
-`make simulate ARGS="--rows 1000"` plays larger ones (`fleets/rows.py`), and prints the table of docs/reference/cost.md.
+`make simulate ARGS="--rows 1000"` plays larger ones (`fleets/rows.py`), and prints the table of
+docs/explanation/large-fleets.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fleets of many machines with one plain job a minute, to which one thing happens: what a tick costs them, and its lag.
 
 `python -m tests.simulation --rows 200` plays `ROWS` with at most so many machines.
-docs/reference/cost.md has the table.
+docs/explanation/large-fleets.md has the table.
 """
 
 from __future__ import annotations
