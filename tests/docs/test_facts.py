@@ -218,10 +218,13 @@ def test_every_message_that_is_quoted_is_one() -> None:
 # --- nodes
 
 
+BESIDE_PAUSE = ("pausedBefore", "resumedAt")
+
+
 def test_the_locks_node_is_listed_as_the_console_does() -> None:
     """The table of the node has each field of a record, by the alphabet, and no other."""
     table = rows(OPERATING, "## The node of a lock")
-    assert [named(row[0]) for row in table] == [[field] for field in sorted({*FIELDS, *PAUSE_FIELDS, "resumedAt"})]
+    assert [named(row[0]) for row in table] == [[field] for field in sorted({*FIELDS, *PAUSE_FIELDS, *BESIDE_PAUSE})]
 
 
 def test_the_history_is_listed_field_by_field(rtdb: Rtdb) -> None:

@@ -198,18 +198,18 @@ EQUIVALENT: dict[str, str] = {
     ),
     "schedule: _SOME_TICKS = 3 -> _SOME_TICKS = 4": ("How many ticks are looked at is not promised."),
     "access._certificates: return {} -> return None": ("Neither has any certificates."),
-    "policy.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
-    "start < stop] -> return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2]) if start < "
-    "stop]": ("There are as many of both."),
-    "policy.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
-    "start < stop] -> return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], "
-    "strict=False) if start < stop]": ("There are as many of both."),
-    "policy.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
-    "start < stop] -> return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) "
+    "policy._around: return [Span(low, high) for low, high in zip(bounds[::2], bounds[1::2], strict=True) if "
+    "low < high] -> return [Span(low, high) for low, high in zip(bounds[::2], bounds[1::2]) if low < "
+    "high]": ("There are as many of both."),
+    "policy._around: return [Span(low, high) for low, high in zip(bounds[::2], bounds[1::2], strict=True) if "
+    "low < high] -> return [Span(low, high) for low, high in zip(bounds[::2], bounds[1::2], "
+    "strict=False) if low < high]": ("There are as many of both."),
+    "policy._around: return [Span(low, high) for low, high in zip(bounds[::2], bounds[1::2], strict=True) if "
+    "low < high] -> return [Span(low, high) for low, high in zip(bounds[::2], bounds[1::2], strict=True) "
     "if True]": ("In a span without any time there is no tick."),
-    "policy.held: return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if "
-    "start < stop] -> return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) "
-    "if start <= stop]": ("In a span without any time there is no tick."),
+    "policy._around: return [Span(low, high) for low, high in zip(bounds[::2], bounds[1::2], strict=True) if "
+    "low < high] -> return [Span(low, high) for low, high in zip(bounds[::2], bounds[1::2], strict=True) "
+    "if low <= high]": ("In a span without any time there is no tick."),
     "policy.remember: for span in _in_order(free(record, now - 1), 0 if slot is None else "
     "to_milliseconds(slot), now - 1): -> for span in _in_order(free(record, now + 1), 0 if slot is None else "
     "to_milliseconds(slot), now - 1):": ("The later of the two bounds changes nothing."),

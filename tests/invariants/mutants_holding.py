@@ -285,8 +285,11 @@ ROSTER = (
     + in_file(
         "lock/refusal.py", ('    if refused.reason != "held" or record is None:\n', "    if record is None:\n", SILENT)
     )
-    + in_file("runs/policy.py", ('"missed", free(record, end, silent_since)', '"missed", free(record, end)', SILENT))
+    + in_file(
+        "runs/policy.py", ("unclaimed = free(record, end, silent_since)", "unclaimed = free(record, end)", SILENT)
+    )
     + in_file("runs/policy.py", ("min(freed_at(record), silent_since)", "silent_since", SILENT))
+    + in_file("runs/policy.py", ("past_pauses(record.to_json(), end)", "()", "tests/invariants/test_missed.py"))
     + in_file("scheduler/heartbeat.py", ("        self._database.signs_of_life.observe(", "        _ = (", SILENT))
 )
 
@@ -314,7 +317,7 @@ ACTS = in_file(
 TRAILING = in_file(
     "lock/audit_log.py",
     ("until is not None and until <= now:", "until is not None and until < now:", TRAIL),
-    ('{**dict.fromkeys(PAUSE_FIELDS), "resumedAt": act.at}', "dict.fromkeys(PAUSE_FIELDS)", TRAIL),
+    ('**dict.fromkeys(PAUSE_FIELDS), "resumedAt": act.at}', "**dict.fromkeys(PAUSE_FIELDS)}", TRAIL),
     (
         "            self._database.store.merge(prefix, dict(changes), self._database.deadline())\n",
         "            pass\n",

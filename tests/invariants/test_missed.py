@@ -16,10 +16,12 @@ from tests.simulation.network import failing
 from tests.simulation.world import NAME, START, slot
 
 from firecron import Run
-from firecron.base.instants import to_milliseconds, to_text
+from firecron.base.events import Event
+from firecron.base.instants import to_datetime, to_milliseconds, to_text
 from firecron.errors import Unavailable
+from firecron.ops.holds import Holds
 from firecron.runs.claimer import Claimed
-from firecron.runs.entry import unrun
+from firecron.runs.entry import PAUSED, unrun
 
 
 @pytest.mark.parametrize(
@@ -64,6 +66,53 @@ def test_i24_a_hundred_at_the_most() -> None:
     assert len(fleet.runs) == 1 + 100 + 1
     ticks = [to_milliseconds(str(tick)) for tick in fleet.slots()]
     assert ticks[1:-1] == [START + (80_000 - number) * 1000 for number in range(100, 0, -1)]
+
+
+@pytest.mark.parametrize("ends_by", ["resume", "until", "unhold", "pause"])
+@pytest.mark.parametrize("catch_up", ["skip", "all"])
+def test_what_a_pause_held_back_is_not_missed(ends_by: str, catch_up: str) -> None:
+    """It is recorded as skipped, because the job was paused, and no alarm is raised for it; only the ticks before and
+    after are missed. What catches up runs all of them.
+    """
+    fleet = Fleet(catch_up=catch_up)
+    one = fleet.instance()
+    heard: list[Event] = []
+    one.crons.locks.events.subscribe(heard.append)
+    one.turn(slot())
+    registry, holds = one.crons.registry, Holds(one.crons.locks.database)
+    fleet.world.until(150)
+    until = to_datetime(slot(330))
+    if ends_by == "unhold":
+        fleet.world.store.set(f"cron-jobs/{NAME}", {"line": "* * * * *", "timezone": "UTC"})
+        held = holds.hold(to_datetime(slot(900)), "migrating")
+        assert held.held == (NAME,)
+    else:
+        registry.pause(NAME, everywhere=True, until=until if ends_by == "until" else None)
+    if ends_by == "pause":
+        fleet.world.until(200)
+        registry.pause(NAME, everywhere=True, until=until)
+    fleet.world.until(330)
+    if ends_by == "unhold":
+        holds.unhold(held.hold.name)
+    elif ends_by == "resume":
+        registry.resume(NAME, everywhere=True)
+    fleet.world.until(480)
+    one.turn(slot(480))
+    fleet.world.advance(0)
+    expected = {slot(60): "missed", slot(120): "missed", slot(360): "missed", slot(420): "missed"}
+    paused = {slot(seconds): "skipped" for seconds in (180, 240, 300)}
+    if catch_up == "all":
+        assert set(fleet.world.outcomes().values()) == {"succeeded"}
+        return
+    assert {key: outcome for key, outcome in fleet.world.outcomes().items() if outcome != "succeeded"} == {
+        **expected,
+        **paused,
+    }
+    entries = fleet.world.store.get(f"cron-runs/{NAME}")
+    assert isinstance(entries, dict)
+    assert {entries[key]["error"] for key in paused} == {PAUSED}
+    said = [(event.slug, event.fields["slot"]) for event in heard if event.slug.startswith("books.")]
+    assert sorted(said) == [("books.missed", key) for key in expected] + [("books.skipped", key) for key in paused]
 
 
 def test_i24_several_instances_share_it() -> None:

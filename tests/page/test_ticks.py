@@ -16,7 +16,7 @@ from firecron.jobs.catalogue import CatalogueEntry
 from firecron.lock.audit_log import Act
 from firecron.lock.record import LockRecord
 from firecron.page.ticks import Known, Stretch, Tick
-from firecron.runs.entry import Entry, unrun
+from firecron.runs.entry import PAUSED, Entry, unrun
 from firecron.runs.policy import Claim, between
 
 MINUTE = 60_000
@@ -109,8 +109,9 @@ def test_a_run_that_died_is_no_hole() -> None:
         ({"paused": True}, ["paused"] * 3),
         ({"paused": True, "pausedAt": AT, "pausedUntil": AT + 3 * MINUTE}, ["paused", "paused", "missed"]),
         ({"resumedAt": AT + 2 * MINUTE}, ["paused", "paused", "missed"]),
+        ({"resumedAt": AT + 3 * MINUTE, "pausedBefore": f"{slot(2)}/{slot(2.9)}"}, ["missed", "paused", "missed"]),
     ],
-    ids=["since", "since nobody knows when", "until", "resumed"],
+    ids=["since", "since nobody knows when", "until", "resumed", "noted"],
 )
 def test_a_pause_is_no_outage(fields: dict[str, Any], expected: list[str]) -> None:
     """Neither one that holds nor one that is over, even where nothing says when it began."""
@@ -129,6 +130,13 @@ def test_a_pause_of_the_acts_ends_with_the_next_claim() -> None:
     found = holes(record(5, held_for=0.1), 5.2, ran, *missed, acts=acts)
     assert words(found)[:4] == ["paused", "paused", None, "missed"]
     assert found["01"][1] == "the job was paused by ops (the move)"
+
+
+def test_a_pause_of_the_history_has_no_need_of_acts() -> None:
+    """Its ticks were skipped, and their entries say why."""
+    skipped = [unrun(slot(1), "skipped", why=PAUSED), unrun(slot(2), "skipped")]
+    found = holes(record(5, held_for=0.1), 5.2, *skipped)
+    assert (words(found)[:2], found["01"][1]) == (["paused", "skipped"], "the job was paused")
 
 
 def test_a_tick_of_a_disabled_job_says_so() -> None:

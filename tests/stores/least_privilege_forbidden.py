@@ -55,6 +55,7 @@ from tests.stores.least_privilege_values import (
     MUTED,
     OLDER,
     OVER,
+    PAST,
     PAUSED,
     RECORDED,
     RERUN,
@@ -262,6 +263,10 @@ FORBIDDEN = [
     put("pause with a hold that is over", WITH, beside={HOLD: {**HOLDS_ALL, "until": NOW}}),
     put("pause with another hold", WITH, beside={f"{HOLD[:-1]}5": HOLDS_ALL}),
     put("pause over what is too long", {**WITH, "pausedOver": "x" * 8_001}, beside={HOLD: HOLDS_ALL}),
+    *(
+        put(f"note a pause that is {value!r:.30}", {**RUNNING, "pausedBefore": value}, RUNNING)
+        for value in (7, "", "x", PAST[:-1], f"{PAST} ", f"x{PAST}", " ".join([PAST] * 11))
+    ),
     put("pause over what is no text", {**WITH, "pausedOver": 7}, beside={HOLD: HOLDS_ALL}),
     *(put(f"a mute without its {name}", without(MUTED, name), path=MUTE) for name in MUTED),
     *(

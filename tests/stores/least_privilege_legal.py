@@ -63,6 +63,7 @@ from tests.stores.least_privilege_values import (
     OLDER,
     OVER,
     PAIR,
+    PAST,
     PAUSED,
     RECORDED,
     RERUN,
@@ -88,6 +89,7 @@ MISTYPED: Node = {
 PAUSE_WORDS: Node = {
     **MISTYPED,
     "pausedAt": "now",
+    "pausedBefore": 7,
     "pausedBy": 7,
     "pausedOver": 7,
     "pausedUntil": "soon",
@@ -220,6 +222,9 @@ LEGAL = [
         {**RUNNING, **WITH, "expiresAt": NOW + 60_000},
         {**RUNNING, **WITH},
     ),
+    put("note the most pauses", {**RUNNING, "pausedBefore": " ".join([PAST] * 10)}, RUNNING),
+    patch("note a pause in place of what was typed", {"pausedBefore": PAST}, {"pausedBefore": {"by": "Ann"}}),
+    put("keep what was typed as a pause", {**HELD, "pausedBefore": "x"}, {**HELD, "pausedBefore": "x"}),
     put("resume from a hold", {**RUNNING, "resumedAt": NOW}, {**RUNNING, **WITH}),
     put("put a pause back", {**RUNNING, **PAUSED}, {**RUNNING, **WITH}),
     put(

@@ -60,6 +60,7 @@ PAUSED: Node = {
 }
 OVER: Node = {**PAUSED, "pausedAt": NOW - 9, "pausedUntil": NOW}
 RESUMED: Node = {**dict.fromkeys(PAUSED), "resumedAt": NOW}
+PAST = "2026-11-18T08:40:00Z/2026-11-18T08:45:00Z"
 HOLD = "cron-hold/00ffa1b2c3d4"
 HOLDS_ALL: Node = {"at": NOW, "by": "w" * 200, "until": NOW + 3_600_000, "why": "w" * 500}
 HOLDS_SOME: Node = {**HOLDS_ALL, "leaders": True, "match": "m" * 100, "service": "s" * 100}

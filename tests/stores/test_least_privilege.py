@@ -184,7 +184,7 @@ def test_the_digits_add_up_to_the_instant() -> None:
         assert [question(row)(rules) for row in claim] == [True, False, False], text
 
 
-BESIDE = {"cancel", "cancelWhy", "failures", "kind", "resumedAt", *PAUSE_FIELDS} - {"paused"}
+BESIDE = {"cancel", "cancelWhy", "failures", "kind", "pausedBefore", "resumedAt", *PAUSE_FIELDS} - {"paused"}
 ENTRY = Entry(
     "key", "failed", "slot", "http", 1, 2, 1, 1, 1, 2, True, "bookkeeper", "revision", "instance", "error", "note"
 )

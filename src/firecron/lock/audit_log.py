@@ -17,7 +17,9 @@ none. Any other act is recorded after it was done. An entry that can't be writte
 
     two acts at the same time     both are there; the second may leave one more than are kept, and the next act prunes
     a pause and a claim           the claim's compare-and-swap fails, or comes first, and the run goes on to its end
-    a pause and a resume          the later write counts: each replaces all fields of a pause at once
+    a pause and a resume          the later write counts: each replaces all fields of a pause at once. Each notes in
+                                  `pausedBefore` what it has read just before, so of two at the same time one may not
+                                  be noted: ticks that it has held back are missed then
     no reply to a pause           it raises Unavailable: it may be written, with its entry, or not
 """
 
@@ -34,7 +36,7 @@ from firecron.base.instants import aware_milliseconds, number, to_text
 from firecron.base.texts import cut
 from firecron.errors import ConfigurationError, Denied, StoreError
 from firecron.lock.database import Database
-from firecron.lock.fields import PAUSE_FIELDS, reason
+from firecron.lock.fields import PAUSE_FIELDS, noted_pauses, reason
 from firecron.store import check_name
 
 Deed: TypeAlias = Literal[
@@ -108,12 +110,14 @@ class AuditLog:
         """
         act = self.act("pause", check_name(name), by, why, until)
         pause = (True, act.who, act.at, act.why, until, None, None)
-        self._write_lock(dict(zip(PAUSE_FIELDS, pause, strict=True)), act)
+        noted = {"pausedBefore": self._noted(act)}
+        self._write_lock({**noted, **dict(zip(PAUSE_FIELDS, pause, strict=True))}, act)
 
     def resume(self, name: str, by: str, why: str | None = None) -> None:
         """End the pause of a lock. Raise StoreError if that can't be written."""
         act = self.act("resume", check_name(name), by, why)
-        self._write_lock({**dict.fromkeys(PAUSE_FIELDS), "resumedAt": act.at}, act)
+        noted = {"pausedBefore": self._noted(act)}
+        self._write_lock({**noted, **dict.fromkeys(PAUSE_FIELDS), "resumedAt": act.at}, act)
 
     def record(self, deed: Deed, name: str, by: str, why: str | None = None) -> bool:
         """Record what was done. Return False, after a WARNING, if that fails."""
@@ -146,6 +150,11 @@ class AuditLog:
         except Denied as error:
             self._database.store.merge(prefix, dict(changes), self._database.deadline())
             self._warn(act.act, act.name, act.who, error)
+
+    def _noted(self, act: Act) -> str | None:
+        """Return the `pausedBefore` of a lock whose pause ends, or is replaced, with this act."""
+        node = self._database.node(self._database.paths.lock(act.name))
+        return noted_pauses(node, act.at or 0) if isinstance(node, dict) else None
 
     def _write_lock(self, fields: Mapping[str, object], act: Act) -> None:
         lock = self._database.paths.relative(self._database.paths.lock(act.name))

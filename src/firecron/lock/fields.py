@@ -18,6 +18,7 @@ it. Until its first run is released, it is the node of a fenced lock, which a le
     pausedWith     the hold that has paused it with many others (`lock/holds`)
     pausedOver     what that pause covers: other pauses that are not over, as JSON
     resumedAt      when a pause was last ended by hand
+    pausedBefore   the pauses that have ended since the last tick was claimed, as pairs of instants with a slash
 
 `paused` may be set in the console, without the others. If `pausedUntil` is no number, or far in the past as an instant
 in seconds is, the pause has no end: what was typed wrongly keeps the lock paused. Every write to the node keeps these
@@ -27,6 +28,11 @@ fields as they are, also those of a pause that is over. Only `resume` removes th
 A pause is that of a hold only if `pausedWith` vouches for its `pausedBy` and `pausedAt`: the name of a hold is a digest
 of both. So what somebody has paused since, in the console or by a version that knows no holds, is theirs, although it
 has left `pausedWith` where it was. The node shows this by itself, whatever has become of the hold's own node.
+
+A tick that a pause has held back is no missed tick, and only the next claim writes what became of it. So each write
+that ends or replaces a pause notes in `pausedBefore` from when to when it was (`past_pauses`): of a pause without a
+`pausedAt`, from when the lock was free. Nobody notes a pause that is ended in the console, or by an older version: its
+ticks are missed.
 
 **What firecron doesn't know** is carried: every write keeps it, so there is a bound. An operator may leave something
 beside a lock, such as a link to the runbook, and a later version may have fields of its own. But each claim, renewal
@@ -42,9 +48,9 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 
-from firecron.base.instants import check_instant, check_spans, number, to_text
+from firecron.base.instants import check_instant, check_spans, nearest, number, to_milliseconds, to_text
 from firecron.base.texts import cut, plain, redacted
 
 # Doubles are exact up to 2^53 - 1. The limit is exclusive, because the next fence has to be exact too.
@@ -194,6 +200,52 @@ def resumed_at(fields: Mapping[str, object], now: int) -> int | None:
     return max((instant for instant in (ended, by_hand) if instant is not None and instant <= now), default=None)
 
 
+# What the security rules let pass.
+MOST_PAST = 10
+_SECOND = 1_000
+
+
+def past_pauses(fields: Mapping[str, object], now: int) -> list[tuple[int, int]]:
+    """Return when the lock was paused before now, as far as its node tells, oldest first: the ticks from the first
+    second to the last one of each pair were held back.
+    """
+    text = fields.get("pausedBefore")
+    try:
+        found = [pair.split("/") for pair in check_spans(text).split(" ")] if isinstance(text, str) else []
+    except ValueError:
+        found = []  # typed by hand
+    spans = [(to_milliseconds(start), min(to_milliseconds(end), now)) for start, end in found]
+    pause = pause_in(fields)
+    if pause is not None:
+        start = _free_since(fields) if pause.at is None else pause.at
+        # The first and the last tick that can have come in it.
+        first, last = -(-start // _SECOND), (min(now, inf if pause.until is None else pause.until) - 1) // _SECOND
+        spans.append((nearest(int(first) * _SECOND), nearest(int(last) * _SECOND)))
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(span for span in spans if span[0] <= span[1]):
+        if joined and start <= joined[-1][1] + _SECOND:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def noted_pauses(fields: Mapping[str, object], now: int) -> str | None:
+    """Return the `pausedBefore` of a node whose pause ends or is replaced now; None if there is nothing to note.
+
+    What was before the last tick that was claimed counts no more.
+    """
+    slot = fields.get("slot")
+    if not isinstance(slot, str):
+        return None  # the first claim has passed over nothing
+    spans = [(to_text(start), to_text(end)) for start, end in past_pauses(fields, now)]
+    return " ".join([f"{start}/{end}" for start, end in spans if end > slot][-MOST_PAST:]) or None
+
+
+def _free_since(fields: Mapping[str, object]) -> int:
+    return max(number(fields.get(name)) or 0 for name in ("acquiredAt", "expiresAt", "releasedAt"))
+
+
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
@@ -204,7 +256,7 @@ MOST_FIELDS = 20
 MOST_CHARACTERS = 10_000
 TOO_MANY = 250_000
 
-_KNOWN = frozenset({*PAUSE_FIELDS, "resumedAt", "kind"})
+_KNOWN = frozenset({*PAUSE_FIELDS, "pausedBefore", "resumedAt", "kind"})
 # A field that firecron knows counts as well if it is longer than what firecron writes there.
 _LONG = 2_000
 _MOST_NAMED = 10

@@ -90,7 +90,7 @@ from firecron.base.threads import Workers
 from firecron.errors import Denied, StoreError, Unavailable
 from firecron.lock.audit_log import LONGEST_WHO
 from firecron.lock.database import Database
-from firecron.lock.fields import LONGEST_WHY, PAUSE_FIELDS, Pause, pause_in, vouches
+from firecron.lock.fields import LONGEST_WHY, PAUSE_FIELDS, Pause, noted_pauses, pause_in, vouches
 from firecron.lock.protocol import ABSENT, editing
 
 # --- a hold
@@ -249,7 +249,9 @@ def taken_back(node: object, now: int, gone: Collection[str]) -> Node | Stays:
 
 def with_pauses(fields: Node, pauses: list[Pause], now: int) -> Node:
     """Return the node with these pauses. Without any it is resumed."""
+    noted = noted_pauses(fields, now)
     others: Node = {field: value for field, value in fields.items() if field not in PAUSE_FIELDS}
+    others |= {} if noted is None else {"pausedBefore": noted}
     if not pauses:
         return {**others, "resumedAt": now}
     force = max(pauses, key=lambda pause: (end_of(pause), pause.hold is None))

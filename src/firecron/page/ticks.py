@@ -11,8 +11,7 @@ Ticks come from the schedule, outcomes from the history. A tick that did not run
 
 The history has most of the holes, but late: whoever claims the next tick writes those before it. Until then the node of
 the lock shows when it was held and when it was free (`runs/policy`), as that claim will see it. So no tick after the
-last one that was claimed is unrecorded. Where a pause is over, the acts of operators show it, and the history doesn't:
-to a claim, ticks during a pause are missed.
+last one that was claimed is unrecorded. Whose pause it was that is over, the acts of operators show.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ from firecron.cron.schedule import Schedule, has_tick, newest
 from firecron.errors import Malformed
 from firecron.jobs.catalogue import CatalogueEntry
 from firecron.lock.audit_log import Act
-from firecron.lock.fields import pause_in, resumed_at
+from firecron.lock.fields import past_pauses, pause_in, resumed_at
 from firecron.lock.record import LockRecord, parse
-from firecron.runs.entry import Entry
+from firecron.runs.entry import PAUSED, Entry
 from firecron.runs.policy import Span, cut_short, freed_at, held
 
 Hole: TypeAlias = Literal["missed", "skipped", "paused", "disabled", "due", "unrecorded"]
@@ -220,10 +219,12 @@ class Known:
         if entry is None:
             return self._cut_short(slot) or self._hole(slot)
         outcome, why = entry.outcome, _REASONS.get(entry.outcome)
+        paused = self._paused(to_milliseconds(slot)) if outcome in ("skipped", "missed") else None
+        if outcome == "skipped" and entry.error == PAUSED:
+            return Tick(slot, outcome, why=paused or "the job was paused", hole="paused")
         if outcome == "skipped":
             return Tick(slot, outcome, why=why, hole="skipped")
-        if outcome == "missed":
-            paused = self._paused(to_milliseconds(slot))
+        if outcome == "missed":  # also one that a pause held back, by an older version's entry
             return Tick(slot, outcome, why=paused or why, hole="missed" if paused is None else "paused")
         return Tick(slot, outcome, None if own is None else own.duration, (own and own.error) or why)
 
@@ -305,7 +306,10 @@ class Known:
                 why = "" if act.why is None else f" ({act.why})"
                 end = min((at for at in ends if at > act.at), default=inf)
                 yield _Pause(act.at, end, f"the job was paused by {act.who}{why}")
-        if not acts and pause is None and resumed is not None:
+        noted = past_pauses({**fields, "paused": None}, self.now)
+        for first, last in noted:
+            yield _Pause(first, last + 1, f"the job was paused until {to_text(last)}")
+        if not acts and not noted and pause is None and resumed is not None:  # an older version has ended it
             yield _Pause(free_since, resumed + 1, f"the job was paused until {to_text(resumed)}")
 
     @cached_property

@@ -20,6 +20,8 @@ MANUAL = "-manual-"
 _BOOKKEEPER = "bookkeeper"
 # Of each character the rules count two units at most, and let 1,000 pass.
 _ERROR_LENGTH = 500
+# The `error` of ticks that were skipped because of a pause.
+PAUSED = "it was paused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,7 @@ def unrun(
     fence: int | None = None,
     count: int = 1,
     at_least: bool = False,
+    why: str | None = None,
 ) -> Entry:
     """Return the bookkeeper's entry for ticks that did not run, or for one that did not run to its end."""
     return Entry(
@@ -138,6 +141,7 @@ def unrun(
         count=count,
         at_least=at_least,
         recorded_by=_BOOKKEEPER,
+        error=why,
     )
 
 

@@ -239,7 +239,7 @@ class Bookkeeper:
         has_begun = entry.outcome in ("abandoned", "cancelled")
         level = logging.INFO if entry.outcome in ("skipped", "cancelled") else logging.WARNING
         said = f'"{job.name}" {"did not finish" if has_begun else "did not run"} {ticks} {entry.slot}'
-        message = f"{said}: {entry.outcome}"
+        message = f"{said}: {entry.outcome}{'' if entry.error is None else f', because {entry.error}'}"
         self._database.events.emit(
             _SLUGS[entry.outcome],
             job.name,

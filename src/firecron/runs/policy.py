@@ -9,8 +9,9 @@
 right for the very record that it replaces. `between` is called after the claim, and for the ticks between the replaced
 record's slot and the claim's own slot. No other instance writes these entries.
 
-A tick counts as skipped if the lock was held at its slot (overlap), and as missed if the lock was free. The record
-alone must tell the two apart:
+A tick counts as skipped if the lock was held at its slot (overlap) or paused, and else as missed. A pause leaves its
+times in the record (`lock/fields`); to what is caught up it makes no difference. The record alone must tell when the
+lock was held:
 
     slot    missedAfter   missedUntil     acquiredAt     expiresAt or releasedAt      now
       |  held   |    free      |     held                     |         free           |
@@ -28,7 +29,7 @@ so it remembers nothing: if it is late, the ticks between its slot and itself co
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from firecron.base.instants import check_instant, to_datetime, to_milliseconds, to_text
@@ -36,8 +37,9 @@ from firecron.cron.schedule import Schedule, has_tick, newest
 from firecron.errors import ConfigurationError
 from firecron.jobs.options import JobOptions
 from firecron.jobs.run import Outcome, Trigger
+from firecron.lock.fields import past_pauses
 from firecron.lock.record import NONE_MISSED, LockRecord, Missed
-from firecron.runs.entry import MANUAL, Entry, is_manual, read_entry, unrun
+from firecron.runs.entry import MANUAL, PAUSED, Entry, is_manual, read_entry, unrun
 
 MOST_CLAIMS = 3
 MOST_MISSED = 100
@@ -161,15 +163,18 @@ def between(
     if record.unfinished is not None and not claim.is_rerun:
         entries.append(cut_short(record, record.unfinished))
     end = to_milliseconds(claim.slot) - 1
-    passed: list[tuple[Outcome, list[Span]]] = [
-        ("skipped", held(record, end, silent_since)),
-        ("missed", free(record, end, silent_since)),
+    paused = [Span(start - 1, last) for start, last in past_pauses(record.to_json(), end)]
+    unclaimed = free(record, end, silent_since)
+    passed: list[tuple[Outcome, str | None, list[Span]]] = [
+        ("skipped", None, held(record, end, silent_since)),
+        ("skipped", PAUSED, list(_within(unclaimed, paused))),
+        ("missed", None, list(_within(unclaimed, _around(paused, end)))),
     ]
-    for outcome, spans in passed:
+    for outcome, why, spans in passed:
         slots: list[str] = []
         for span in reversed(spans):
             slots = newest(options.schedule, span.start, span.end, MOST_COUNTED + 1 - len(slots)) + slots
-        entries += _entries(slots, outcome)
+        entries += _entries(slots, outcome, why)
     return entries
 
 
@@ -199,10 +204,11 @@ def cut_short(record: LockRecord, slot: str) -> Entry:
     return unrun(slot, record.ended_as or outcome, int(record.attempt or 1), fence)
 
 
-def _entries(slots: list[str], outcome: Outcome) -> list[Entry]:
+def _entries(slots: list[str], outcome: Outcome, why: str | None) -> list[Entry]:
     if len(slots) <= MOST_ENTRIES:
-        return [unrun(slot, outcome) for slot in slots]
-    return [unrun(slots[-1], outcome, count=min(len(slots), MOST_COUNTED), at_least=len(slots) > MOST_COUNTED)]
+        return [unrun(slot, outcome, why=why) for slot in slots]
+    is_more, count = len(slots) > MOST_COUNTED, min(len(slots), MOST_COUNTED)
+    return [unrun(slots[-1], outcome, count=count, at_least=is_more, why=why)]
 
 
 # --- when the lock was free
@@ -235,11 +241,7 @@ def held(record: LockRecord, end: int, silent_since: int | None = None) -> list[
     """Return the spans in which the lock was held: all other time after the slot and up to `end`, oldest first."""
     if record.slot is None:
         return []
-    bounds = [to_milliseconds(record.slot)]
-    for span in free(record, end, silent_since):
-        bounds += [span.start, span.end]
-    bounds.append(end)
-    return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True) if start < stop]
+    return _around(free(record, end, silent_since), end, to_milliseconds(record.slot))
 
 
 def was_held(record: LockRecord, at: int, margin: int) -> bool:
@@ -287,6 +289,21 @@ def freed_at(record: LockRecord) -> int:
     A minimum hold keeps the lock held beyond the release. An unlock sets an expiry in the past.
     """
     return max(int(number or 0) for number in (record.expiresAt, record.releasedAt, record.acquiredAt))
+
+
+def _around(spans: Iterable[Span], end: int, start: int = 0) -> list[Span]:
+    """Return all other time after `start` and up to `end` than these spans, which are in order."""
+    bounds = [start, *(bound for span in spans for bound in (span.start, span.end)), end]
+    return [Span(low, high) for low, high in zip(bounds[::2], bounds[1::2], strict=True) if low < high]
+
+
+def _within(spans: Iterable[Span], others: Sequence[Span]) -> Iterator[Span]:
+    """Yield the parts of the spans that are in one of the others, oldest first."""
+    for span in spans:
+        for other in others:
+            start, end = max(span.start, other.start), min(span.end, other.end)
+            if start < end:
+                yield Span(start, end)
 
 
 def _in_order(spans: list[Span], after: int, end: int) -> Iterator[Span]:

@@ -16,7 +16,7 @@ from firecron.base.clocks import Deadline
 from firecron.base.instants import to_text
 from firecron.errors import Unavailable
 from firecron.lock.database import Database
-from firecron.lock.fields import PAUSE_FIELDS, hold_name, pause_in
+from firecron.lock.fields import PAUSE_FIELDS, hold_name, noted_pauses, past_pauses, pause_in
 from firecron.lock.holds import (
     AT_A_TIME,
     LONGEST_OVER,
@@ -24,6 +24,7 @@ from firecron.lock.holds import (
     JobHold,
     Node,
     Stays,
+    end_of,
     held,
     held_when_declared,
     pauses_in,
@@ -67,6 +68,11 @@ def written(found: Node | Stays) -> Node:
     return found
 
 
+def unnoted(fields: Node) -> Node:
+    """The node without what it says of pauses that are over."""
+    return {name: value for name, value in fields.items() if name != "pausedBefore"}
+
+
 def without_pause(fields: Node | None) -> Node:
     return {name: value for name, value in (fields or {}).items() if name not in PAUSE_FIELDS}
 
@@ -85,7 +91,7 @@ def test_a_hold_pauses_in_the_fields_of_a_pause(before: Node | None) -> None:
         "pausedWith": LONG.name,
     }
     assert held(after, NOW + 6, LONG) == Stays()
-    assert written(taken_back(after, NOW + 7, {LONG.name})) == {**(before or {}), "resumedAt": NOW + 7}
+    assert unnoted(written(taken_back(after, NOW + 7, {LONG.name}))) == {**(before or {}), "resumedAt": NOW + 7}
 
 
 def test_a_hold_of_a_node_that_is_no_lock_is_named() -> None:
@@ -114,8 +120,9 @@ def test_a_pause_that_ends_before_the_hold_is_put_back(more: Node) -> None:
     expected = {**before, **({} if "pausedWhy" not in more else {"pausedWhy": "x" * 500})}
     if "pausedBy" in more:
         del expected["pausedBy"]
-    assert back == expected
-    assert written(taken_back(after, NOW + HOUR, {LONG.name})) == {"slot": slot(-60), "resumedAt": NOW + HOUR}
+    assert unnoted(back) == expected
+    free = unnoted(written(taken_back(after, NOW + HOUR, {LONG.name})))
+    assert free == {"slot": slot(-60), "resumedAt": NOW + HOUR}
 
 
 @pytest.mark.parametrize("hours", [2, 3, None])
@@ -216,11 +223,50 @@ def test_what_is_left_depends_on_what_was_not_taken_back(acts: list[tuple[bool, 
     # Of those that end before the operator's own pause it need not know.
     needed = {one.name for one in left if one.until > resumes}
     assert needed <= {pause.hold for pause in pauses} - {None} <= {one.name for one in left}
-    assert without_pause(found) == without_pause(before)
+    assert unnoted(without_pause(found)) == without_pause(before)
     if needed:
         assert pauses[0].until == max(one.until for one in left)
     else:
-        assert found == before
+        assert unnoted(found) == before
+
+
+@given(some.lists(some.tuples(some.booleans(), some.integers(0, 3), some.integers(1, 3_000)), min_size=1, max_size=14))
+def test_each_second_of_a_pause_is_noted(acts: list[tuple[bool, int, int]]) -> None:
+    """Whatever holds come and are taken back, and whichever end by themselves: those of the last tick that was claimed
+    until now, and no others. Of very many the newest.
+    """
+    holds = [hold(hours) for hours in (0.2, 0.5, 0.9, 2)]
+    found: Node = {"slot": slot(-60)}
+    now, paused = NOW, set[int]()
+    for is_hold, number, seconds in acts:
+        one = replace(holds[number], name=hold_name("0000", ANN, now), at=now)
+        names = [pause.hold for pause in pauses_in(found, now) if pause.hold is not None]
+        after = held(found, now, one) if is_hold else taken_back(found, now, names[number:])
+        found = found if isinstance(after, Stays) else after
+        ends = max((end_of(pause) for pause in pauses_in(found, now)), default=0)
+        paused |= {at for at in range(now, now + seconds * 1_000, 1_000) if at < ends}
+        now += seconds * 1_000
+    spans = past_pauses(found, now)
+    assert {at for start, end in spans for at in range(start, end + 1, 1_000)} == paused
+
+
+def test_what_is_noted_of_a_pause() -> None:
+    """What came after the last tick that was claimed, from its first whole second to its last, the newest ten. Nothing
+    is noted of a job that was never claimed, and what was typed there counts as nothing.
+    """
+    free: Node = {"slot": slot(-60), "releasedAt": NOW - 30_000, "expiresAt": NOW - 30_000}
+    during = {**free, **pause(1, pausedAt=NOW + 1)}
+    assert noted_pauses(during, NOW + 2_000) == f"{slot(1)}/{slot(1)}"
+    assert noted_pauses(during, NOW + 2_001) == f"{slot(1)}/{slot(2)}"
+    assert noted_pauses(during, NOW + 500) is None
+    assert noted_pauses({**free, "paused": True}, NOW + 1) == f"{slot(-30)}/{slot(0)}"
+    assert noted_pauses({**during, "slot": None}, NOW + 9_000) is None
+    assert noted_pauses({**during, "slot": slot(2)}, NOW + 2_001) is None
+    pairs = [f"{slot(20 * number)}/{slot(20 * number + 10)}" for number in range(12)]
+    noted = {**free, "pausedBefore": " ".join(pairs)}
+    assert noted_pauses(noted, NOW + HOUR) == " ".join(pairs[2:])
+    for typed in ("x", 5, "", "2026-11-18T09:00:00Z", {"a": 1}):
+        assert past_pauses({**during, "pausedBefore": typed}, NOW + 2_000) == past_pauses(during, NOW + 2_000)
 
 
 def test_as_many_pauses_as_a_node_can_keep() -> None:

@@ -7,7 +7,8 @@ from tests.unit.runs.test_policy import MINUTELY, at, options
 
 from firecron.cron.schedule import Schedule
 from firecron.lock.record import LockRecord, Missed
-from firecron.runs.policy import Span, free, held, remember
+from firecron.runs.entry import PAUSED
+from firecron.runs.policy import Claim, Span, between, free, held, remember
 
 
 def test_the_newest_ten_spans_are_remembered() -> None:
@@ -37,6 +38,28 @@ def test_the_time_that_a_holder_was_dead_is_free_for_the_history() -> None:
     for silent_since, start in ((None, at(300)), (at(100), at(100)), (at(500), at(300))):
         assert free(record, at(600), silent_since) == [Span(start, at(600))]
         assert held(record, at(600), silent_since) == [Span(START, start)]
+
+
+def test_what_was_missed_around_pauses() -> None:
+    """Each tick is written once: those of the pauses and of the run before them as skipped, the others as missed."""
+    noted = f"{slot(120)}/{slot(200)} {slot(300)}/{slot(300)}"
+    for fields, paused in (
+        ({}, set[str]()),
+        ({"pausedBefore": noted}, {slot(120), slot(180), slot(300)}),
+        ({"paused": True, "pausedAt": at(239), "pausedUntil": at(360)}, {slot(240), slot(300)}),
+        ({"paused": True, "pausedUntil": at(361)}, {slot(60 * minute) for minute in range(2, 7)}),
+        ({"pausedBefore": f"{slot(0)}/{slot(900)}"}, {slot(60 * minute) for minute in range(2, 8)}),
+        ({"pausedBefore": "soon"}, set[str]()),
+    ):
+        record = LockRecord.of(
+            {"slot": slot(), "acquiredAt": START, "expiresAt": at(90), "releasedAt": at(90), "holder": "x", **fields}
+        )
+        entries = between(record, options(MINUTELY), Claim(slot(480), "schedule"))
+        assert sorted(entry.key for entry in entries) == [slot(60 * minute) for minute in range(1, 8)]
+        assert {entry.key for entry in entries if entry.error == PAUSED} == paused
+        assert {entry.key for entry in entries if entry.outcome == "missed"} == {
+            slot(60 * minute) for minute in range(2, 8)
+        } - paused
 
 
 def test_what_is_remembered_ends_with_the_claim() -> None:
