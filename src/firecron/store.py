@@ -43,6 +43,11 @@ def check_name(name: object) -> str:
     return name
 
 
+def below(prefix: str, node: str) -> str:
+    """Return the path of a node below a prefix, which may be empty."""
+    return f"{prefix}/{node}" if prefix else node
+
+
 @dataclass(frozen=True, slots=True)
 class Paths:
     """The paths of firecron's nodes. With a `prefix`, all of them are below it."""
@@ -145,7 +150,7 @@ class Paths:
         return path.removeprefix(f"{self.prefix}/") if self.prefix else path
 
     def _below(self, node: str) -> str:
-        return f"{self.prefix}/{node}" if self.prefix else node
+        return below(self.prefix, node)
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,15 @@ def test_next_takes_even_distances() -> None:
     ]
 
 
+def test_next_takes_the_name_for_a_hashed_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`next` with a line that has an H shows the numbers of the name below this environment's prefix."""
+    arguments = ("next", "H 3 * * *", "digest", "--after", "2026-11-18T09:00Z", "-n", "1")
+    assert answer(NEXT, *arguments)["line"] == "3 3 * * *"
+    monkeypatch.setenv("FIRECRON_PREFIX", "ops/cron")
+    value = answer(NEXT, *arguments)
+    assert (value["line"], value["ticks"][0]["utc"]) == ("51 3 * * *", "2026-11-19T03:51:00Z")
+
+
 def test_a_job_that_no_firecron_was_given_is_named() -> None:
     """What an application declares and gives to no FireCron is listed as what never runs; without a FireCron nobody
     knows.
@@ -254,6 +263,7 @@ def test_a_repeated_hour_is_told_of_before_it_and_in_it(after: str) -> None:
         (("--every", "1.5"), "every=1.5 must be whole seconds"),
         (("--every", "60", "--starting", "soon"), "--starting 'soon' is not an instant"),
         (("someapp:crons", "digest", "--every", "60"), "digest has its own schedule"),
+        (("H * * * *",), "the H in 'H * * * *' is a number from a job's name: give the name after the line"),
         (("0 0 15W * *",), "W, the nearest weekday, is not supported"),
     ],
 )

@@ -39,8 +39,10 @@ HEAVY = {
 }
 HELP = "cli cli.commands"
 NEXT = f"""{HELP} cli.commands.jobs cli.options cli.output
-    app base base.clocks base.events base.flag base.identity base.instants base.texts cron cron.line cron.schedule
-    cron.words cron.zoned_line errors jobs jobs.about jobs.decorator jobs.options scheduler scheduler.startup store"""
+    app base base.clocks base.events base.flag base.identity base.instants base.texts
+    cron cron.line cron.schedule cron.words cron.zoned_line
+    errors jobs jobs.about jobs.decorator jobs.options scheduler scheduler.startup
+    store"""
 STATUS = f"""{NEXT.replace("cli.commands.jobs", "cli.commands.status")} cli.lines cli.watching
     base.last_values base.threads jobs.catalogue jobs.run lock lock.audit_log lock.database lock.fields lock.holds
     lock.keeper lock.protocol lock.record lock.refusal lock.waiting ops ops.findings ops.health ops.holds ops.mutes

@@ -134,6 +134,7 @@ def test_only_the_job_that_publishes_may_identify_itself() -> None:
 
 ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)\s+\S")
 # An item's mark behind the end of a sentence, with a new sentence after it.
+INLINE_CODE = re.compile(r"`[^`]*`")  # a cron line has stars, and may have H(1-5) before them
 SWALLOWED = re.compile(r"[.:;)] [-*+] +[A-Z`*\[]")
 
 
@@ -142,7 +143,9 @@ def broken(text: str) -> Iterator[str]:
     is_in_item = False
     for line in text.splitlines():
         is_item = bool(ITEM.match(line))
-        if SWALLOWED.search(line) or (is_in_item and line.strip() and not is_item and not line.startswith(" ")):
+        if SWALLOWED.search(INLINE_CODE.sub("``", line)) or (
+            is_in_item and line.strip() and not is_item and not line.startswith(" ")
+        ):
             yield line
         is_in_item = bool(line.strip()) and (is_in_item or is_item)
 

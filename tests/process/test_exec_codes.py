@@ -13,10 +13,12 @@ from tests.cli.calls import call
 from tests.conftest import BOUND
 from typer.testing import CliRunner, Result
 
+from firecron import Schedule
 from firecron.base.flag import Flag
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.cli.commands import app
 from firecron.cli.process import CommandLine, Signals
+from firecron.cron.schedule import is_tick
 from rtdb_emulator.pytest_plugin import Rtdb
 
 YEARLY = "0 0 1 1 *"
@@ -112,6 +114,14 @@ def test_a_tick_at_even_distances_runs_once(rtdb: Rtdb, folder: Path) -> None:
     tell = sh("echo $FIRECRON_SLOT >> slots")
     assert [execute(*even, *tell).exit_code for _ in range(2)] == [0, 75]
     assert Path("slots").read_text().rstrip() in ("2026-01-01T06:00:00Z", "2027-01-01T06:00:00Z")
+
+
+def test_a_hashed_line_is_that_of_the_lock(rtdb: Rtdb, folder: Path) -> None:
+    """With an H in the line, the name of the lock decides the tick, and the catalogue has the plain line."""
+    yearly = Schedule("H H H H *", name="job")
+    assert execute("--cron", "H H H H *", *sh("echo $FIRECRON_SLOT > slot")).exit_code == 0
+    assert is_tick(yearly, Path("slot").read_text().strip())
+    assert rtdb.get("/cron-jobs/job/line") == yearly.line
 
 
 def test_an_abandoned_tick_is_rerun_on_request(rtdb: Rtdb, folder: Path) -> None:

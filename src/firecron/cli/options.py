@@ -33,6 +33,7 @@ from firecron.cli.output import Exit, Failure
 from firecron.cron.schedule import DEFAULT_ZONE, Schedule
 from firecron.errors import ConfigurationError, Denied
 from firecron.jobs.decorator import Unclaimed, unclaimed
+from firecron.store import below
 
 if TYPE_CHECKING:
     from firecron.ops.operator import Operator
@@ -215,11 +216,22 @@ def _kind(found: object) -> str:
 # --- a schedule: a cron line with its time zone, or `--every` with `--starting`
 
 
-def given_schedule(line: str | None, timezone: str | None, every: float | None, starting: str | None) -> Schedule:
-    """Return the schedule, or raise the Failure that says what is wrong with the arguments."""
+def given_schedule(
+    line: str | None, timezone: str | None, every: float | None, starting: str | None, name: str | None = None
+) -> Schedule:
+    """Return the schedule of the job of this name, or raise the Failure that says what is wrong with the arguments.
+
+    The name decides the numbers of an H in the line, as in a program with the settings of this environment.
+    """
     first = None if starting is None else given_instant("--starting", starting)
+    full_name = None
+    if name is not None:
+        # Imported here, because most lines need no settings.
+        from firecron.settings import load as load_settings
+
+        full_name = below(load_settings().prefix, name)
     try:
-        return Schedule(line, timezone or DEFAULT_ZONE, every=every, starting=first)
+        return Schedule(line, timezone or DEFAULT_ZONE, name=full_name, every=every, starting=first)
     except ValueError as error:
         raise Failure(str(error), Exit.USAGE) from None
 

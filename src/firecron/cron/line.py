@@ -11,7 +11,8 @@ A day has two fields. If both restrict the day, it matches if one of them does; 
     1#2, MON#2     in the day of the week: the second Monday of the month
 
 Refused with a reason is what other readers take, and mean different things by: `W`, `L-3`, and an `L` alone as the day
-of the week. Refused as well are `H` and `R`, which would differ from instance to instance.
+of the week. Refused as well is `R`, a random number, which would differ from instance to instance. An `H` is replaced
+before a line comes here (see `hashed_line`).
 
 `Days` finds the day, and `Times` the time of day. croniter expands the fields of the time, once for each line. It gets
 every field as a list of plain numbers, so this module alone decides what a range, a step or a name means.
@@ -137,6 +138,7 @@ def _length(day: date) -> int:
 _TERM = re.compile(r"(?:\*|([0-9]+|[A-Z]+)(?:-([0-9]+|[A-Z]+))?)(?:/([0-9]+))?", re.ASCII)
 _EVERY = re.compile(r"\*(/0*1)?|\?")
 _LAST = re.compile(r"([0-9]+|[A-Z]{2,})L|L([0-9]+|[A-Z]+)", re.ASCII)
+HASHED = re.compile(r"H(?![A-Z])", re.ASCII)
 _NTH = re.compile(r"([0-9]+|[A-Z]+)#([0-9]+)", re.ASCII)
 _REFUSED_MONTH_DAYS = (
     (re.compile(r"[0-9L]*W[0-9L]*"), "W, the nearest weekday, is not supported: name the days, and let the job decide"),
@@ -377,6 +379,16 @@ class CronLine:
         if unit is None or not is_alone:
             return ""
         return f"; for a tick every {odd.step} {unit}, write every=timedelta({unit}={odd.step}) instead of the line"
+
+
+def is_hashed(line: object) -> bool:
+    """Return whether a line has an `H` that stands for a number (see `hashed_line`)."""
+    # Most lines have no such letter at all.
+    return (
+        isinstance(line, str)
+        and ("H" in line or "h" in line)
+        and any(HASHED.match(term) for term in re.split(r"[\s,]+", line.upper()))
+    )
 
 
 def parsed(line: str | None) -> CronLine:

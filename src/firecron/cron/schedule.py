@@ -48,44 +48,54 @@ class Schedule:
     line and zone are equal, and so are two of the same `every` and `starting`.
 
     Args:
-        line: Five fields, or six with seconds first; names of months and days; aliases such as `@hourly`. With `every`
-            the attribute says this in words.
+        line: Five fields, or six with seconds first; names of months and days; aliases such as `@hourly`; `H` for a
+            number from the hash of the `name`. The attribute has that number; with `every` it says this in words.
         timezone: A name or a `ZoneInfo`, for a line; the attribute is the name.
+        name: For a line with an `H`: the job's name, below the prefix of the settings, if there is one.
         every: Instead of a line, the time between two ticks, in whole seconds: a number or a `timedelta`.
         starting: With `every`, the first tick: an aware `datetime`. Default: 1970-01-01 00:00 UTC.
     """
 
-    __slots__ = ("_latest", "_ticks", "every", "has_seconds", "line", "starting", "timezone", "warnings")
+    __slots__ = ("_latest", "_ticks", "every", "has_seconds", "line", "starting", "timezone", "warnings", "written")
 
     def __init__(
         self,
         line: str | None = None,
         timezone: str | ZoneInfo = DEFAULT_ZONE,
         *,
+        name: str | None = None,
         every: Duration | None = None,
         starting: datetime | None = None,
     ) -> None:
         self.line: str
+        self.written: str | None
         self.timezone: str
         self._ticks: ZonedLine | Cadence
         # Imported here, so that a program that only imports firecron's names doesn't load what reads schedules.
         if every is None:
-            from firecron.cron.line import parsed
+            from firecron.cron.line import is_hashed, parsed
             from firecron.cron.zoned_line import ZonedLine, find_zone, zone_warning
 
             if starting is not None:
                 raise ValueError(f"starting={starting!r} is only for every: leave it out, or write every, not a line")
-            cron_line, zone = parsed(line), find_zone(timezone)
+            # The line as it was written, if it has an H.
+            self.written = line if is_hashed(line) else None
+            plain, odd = line, tuple[str, ...]()
+            if self.written is not None:
+                from firecron.cron.hashed_line import resolved
+
+                plain, odd = resolved(self.written, name)
+            cron_line, zone = parsed(plain), find_zone(timezone)
             self._ticks = ZonedLine(cron_line, zone)
             self.line, self.timezone = cron_line.line, zone.key
-            odd = zone_warning(zone)
+            winter = zone_warning(zone)
             self.has_seconds = cron_line.has_seconds
-            self.warnings = (*cron_line.warnings, *([] if odd is None else [odd]))
+            self.warnings = (*odd, *cron_line.warnings, *([] if winter is None else [winter]))
             self.every, self.starting = None, None
         else:
             _refuse_both(line, timezone, every)
             self._ticks = found = cadence(every, starting)
-            self.line, self.timezone = found.said, "UTC"
+            self.line, self.timezone, self.written = found.said, "UTC", None
             self.has_seconds, self.warnings = found.every < _MINUTE, ()
             self.every, self.starting = found.every, found.starting
         # Instants, each with the tick after it.
@@ -95,6 +105,14 @@ class Schedule:
     def has_line(self) -> bool:
         """Whether it has a cron line; else it has `every`."""
         return self.every is None
+
+    def named(self, name: str) -> Schedule:
+        """Return the schedule with the numbers of this name for each `H` in its line; itself if there is none.
+
+        Args:
+            name: The job's name, below the prefix of the settings, if there is one.
+        """
+        return self if self.written is None else Schedule(self.written, self.timezone, name=name)
 
     def after(self, instant: datetime) -> datetime:
         """Return the first tick after the instant, in UTC. The instant itself does not count.

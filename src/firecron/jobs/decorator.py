@@ -155,7 +155,8 @@ def distributed_cron(
 
     Args:
         lock_name: The job's name, and its node in the database.
-        cron_time: The cron line: five fields, or six with seconds first. Or give `every`.
+        cron_time: The cron line: five fields, or six with seconds first. `H` is a number from the hash of the name. Or
+            give `every`.
         timezone: The time zone of the cron line: a name or a `ZoneInfo`.
         every: Instead of a cron line, the time from one tick to the next, in whole seconds.
         starting: The first tick of `every`, an aware `datetime`. Default: 1970-01-01 00:00 UTC.
@@ -183,7 +184,7 @@ def distributed_cron(
     """
     options = JobOptions(
         name=check_name(lock_name),
-        schedule=check_schedule(cron_time, timezone, every, starting),
+        schedule=check_schedule(check_name(lock_name), cron_time, timezone, every, starting),
         # The margin is a setting of the instance, which checks the rest when it starts.
         lock_ttl=milliseconds(
             lock_ttl, "lock_ttl", least=0.1, at_least="six times the margin: 6 s, unless FIRECRON_MARGIN is smaller"

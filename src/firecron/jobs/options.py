@@ -8,13 +8,14 @@ other options.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from firecron.base.instants import doubt
 from firecron.cron.schedule import Schedule
 from firecron.errors import ConfigurationError
 from firecron.jobs.about import About
+from firecron.store import below
 
 Overlap: TypeAlias = Literal["skip", "queue", "cancel_previous", "allow"]
 CatchUp: TypeAlias = Literal["skip", "once", "all"]
@@ -115,6 +116,11 @@ class JobOptions:
         """Whether all missed ticks are run later, not only the newest."""
         return self.catch_up == "all"
 
+    def below(self, prefix: str) -> JobOptions:
+        """Return the options with the schedule that the job has below this prefix. Only an `H` in its line differs."""
+        schedule = self.schedule.named(below(prefix, self.name))
+        return self if schedule is self.schedule else replace(self, schedule=schedule)
+
     def places(self, most: int) -> int:
         """Return how many runs of the job may overlap on one instance, if the instance allows `most`."""
         return 1 if self.has_lease else most
@@ -126,7 +132,7 @@ class JobOptions:
         if not self.grace_given:
             values["grace"] = None
         schedule = self.schedule
-        said = [repr(self.name), repr(schedule.line), f"timezone={schedule.timezone!r}"]
+        said = [repr(self.name), repr(schedule.written or schedule.line), f"timezone={schedule.timezone!r}"]
         if schedule.every is not None:
             said[1:] = [f"every={int(schedule.every.total_seconds())}", f"starting={schedule.starting!r}"]
         for name, value in values.items():
@@ -206,10 +212,10 @@ def doubts_of(**durations: object) -> dict[str, str]:
     return {name: said for name, said in found.items() if said is not None}
 
 
-def check_schedule(line: object, timezone: object, every: object, starting: object) -> Schedule:
-    """Return the schedule. Raise ConfigurationError for what can't be one."""
+def check_schedule(name: str, line: object, timezone: object, every: object, starting: object) -> Schedule:
+    """Return the schedule of the job of this name. Raise ConfigurationError for what can't be one."""
     try:
-        return Schedule(line, timezone, every=every, starting=starting)  # type: ignore[arg-type]  # it checks them
+        return Schedule(line, timezone, name=name, every=every, starting=starting)  # type: ignore[arg-type]  # it checks
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
 

@@ -91,11 +91,12 @@ class Registry:
     A job that another registry has set up keeps what that one has put around it.
     """
 
-    def __init__(self, roles: tuple[str, ...], control: JobControl, given: Sequence[Around] = ()) -> None:
+    def __init__(self, roles: tuple[str, ...], prefix: str, control: JobControl, given: Sequence[Around] = ()) -> None:
         self.context: Callable[[], AbstractContextManager[object]] = nullcontext
         self._outer: tuple[Around, ...] = ()
         self._given = checked(given)
         self._roles = roles
+        self._prefix = prefix
         self._control = control
         self._jobs: dict[str, Job] = {}
         self._paused: set[str] = set()
@@ -165,6 +166,9 @@ class Registry:
         for given in jobs:
             # What another FireCron's registry set stays: a rehearsal calls jobs in the application's context.
             one = given if given.around is not nothing else replace(given, around=self.around)
+            options = one.options.below(self._prefix)
+            if options is not one.options:
+                one = replace(one, options=options)
             check_fit(self._given, one.name, one.where, is_async=one.is_async)
             self._control.check(one)
             with self._lock:

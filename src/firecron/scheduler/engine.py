@@ -48,7 +48,7 @@ class Engine:
         # When the grace of the last stop is over, on the monotonic clock.
         self._ends = 0.0
         self.checks = Checks(database.settings, database.events)
-        self.registry = Registry(database.settings.roles, self, around)
+        self.registry = Registry(database.settings.roles, database.settings.prefix, self, around)
         self.crew = crew or Workers(database.settings.workers)
         history_worker = crew or Workers(1, lingers=False)
         self.bookkeeper = Bookkeeper(database, history, history_worker)

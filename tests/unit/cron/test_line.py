@@ -131,10 +131,7 @@ def test_either_day_matches_where_both_are_restricted(line: str, expected: list[
         ("? * * * *", "'?' is not a valid minute"),
         ("0 0 1,? * *", "'?' is not a valid day of the month"),
         # Differing from instance to instance.
-        ("H * * * *", "H is not a valid minute"),
-        ("H/15 * * * *", "H is not a valid minute"),
         ("R * * * *", "R is not a valid minute"),
-        ("H(0-29) * * * *", "'H(0-29)' is not a valid minute"),
         # What others mean different things by.
         ("0 0 15W * *", "'15W' is not a valid day of the month: W, the nearest weekday, is not supported: name the"),
         ("0 0 LW * *", "'LW' is not a valid day of the month: W, the nearest weekday"),

@@ -97,7 +97,7 @@ def execute(
         if not ticks and (timezone, starting, grace, on_abandoned, about) != (None, None, None, "skip", NOTHING):
             only = "--timezone, --starting, --grace, --on-abandoned, --description, --owner and --runbook"
             raise Failure(f"{only} are only for ticks: give --cron or --every as well", Exit.USAGE)
-        schedule = given_schedule(cron, timezone, every, starting) if ticks else None
+        schedule = given_schedule(cron, timezone, every, starting, lock) if ticks else None
         settings = load()
         run = CommandLine(command, signals, settings.margin / 2)
         reruns: list[int] = []

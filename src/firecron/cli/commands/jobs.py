@@ -19,6 +19,7 @@ from rich.text import Text
 from firecron.base.instants import in_utc
 from firecron.cli.options import AppPath, Every, Json, Loaded, Starting, given_instant, given_schedule, load
 from firecron.cli.output import Exit, Failure, answering
+from firecron.cron.line import is_hashed
 from firecron.cron.schedule import Schedule, schedule_fields
 from firecron.cron.words import Change, in_words, special_nights
 
@@ -123,7 +124,10 @@ Line = Annotated[
         help="A cron line: five fields, six with seconds first, or a word such as @hourly. Or module:object and NAME.",
     ),
 ]
-JobName = Annotated[str | None, typer.Argument(metavar="NAME", help="The job of APP whose ticks to list.")]
+JobName = Annotated[
+    str | None,
+    typer.Argument(metavar="NAME", help="The job of APP whose ticks to list. For a LINE with an H: the job's name."),
+]
 Zone = Annotated[
     str | None, typer.Option("--timezone", "-z", help="Time zone of LINE, such as Europe/Berlin; UTC unless given.")
 ]
@@ -150,8 +154,8 @@ def next_ticks(
     when the clocks change, the ticks are explained. Reads no database.
     """
     with answering(as_json=as_json) as output:
-        if name is None or line is None:
-            schedule = _schedule(line, timezone, every, starting)
+        if name is None or line is None or is_hashed(line):
+            schedule = _schedule(line, name, timezone, every, starting)
         elif every is not None or starting is not None:
             raise Failure(f"--every and --starting are not for a job: {name} has its own schedule", Exit.USAGE)
         else:
@@ -164,13 +168,17 @@ def next_ticks(
         output.give(_ticks_value(schedule, ticks, nights), _ticks_shown(schedule, ticks, nights))
 
 
-def _schedule(line: str | None, timezone: str | None, every: float | None, starting: str | None) -> Schedule:
+def _schedule(
+    line: str | None, name: str | None, timezone: str | None, every: float | None, starting: str | None
+) -> Schedule:
     if line is not None and _APP.fullmatch(line):
         names = ", ".join(job.name for job in load(line).crons.registry.jobs())
         raise Failure(f"{line} is an application: name one of its jobs as well: {names}", Exit.USAGE)
     if line is None and every is None:
         raise Failure("there is nothing to list: give a cron line, --every SECONDS, or APP NAME", Exit.USAGE)
-    return given_schedule(line, timezone, every, starting)
+    if is_hashed(line) and name is None:
+        raise Failure(f"the H in {line!r} is a number from a job's name: give the name after the line", Exit.USAGE)
+    return given_schedule(line, timezone, every, starting, name)
 
 
 def _schedule_of(app: str, name: str, timezone: str | None) -> Schedule:
