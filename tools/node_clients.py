@@ -1,4 +1,6 @@
-"""Install the Node clients of `tests/node`, for `make node`: once, and again when what is pinned there has changed.
+"""Install the npm packages of the tests, for `make node`: once, and again when what is pinned has changed.
+
+Those of `emulator/tests` are Node clients of the emulator; those of `tests/node` check scripts and workflows.
 
 The machine's Node.js installs and runs them if it is recent enough and has npm. Else a Node.js from PyPI does, in an
 environment of its own. A stamp file beside the packages says what was installed, and which Node.js the tests run.
@@ -12,29 +14,39 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HOME = ROOT / "tests" / "node"
-PINNED = [HOME / "package.json", HOME / "package-lock.json", HOME / ".npmrc", ROOT / "requirements" / "node.txt"]
-STAMP = HOME / "node_modules" / "installed.json"
+HOMES = [ROOT / "emulator" / "tests" / "rtdb_emulator_tests" / "node", ROOT / "tests" / "node"]
 ENVIRONMENT = ROOT / ".venv-node"
 OLDEST = 20
 
 
 def main() -> None:
-    fingerprint = hashlib.sha256(b"".join(path.read_bytes() for path in PINNED)).hexdigest()
-    if is_installed(fingerprint):
+    due = [home for home in HOMES if not is_installed(home)]
+    if not due:
         return
     node, npm = machines_own() or from_pypi()
-    print(f"Installing the Node clients of tests/node with {node} {version(node)} (once, about half a minute)")
-    subprocess.run([*npm, "ci", "--no-progress", "--loglevel=error"], cwd=HOME, check=True)
-    STAMP.write_text(json.dumps({"fingerprint": fingerprint, "node": node}) + "\n", "utf-8")
+    for home in due:
+        print(f"Installing the npm packages of {home.relative_to(ROOT)} with {node} {version(node)} (once)")
+        subprocess.run([*npm, "ci", "--no-progress", "--loglevel=error"], cwd=home, check=True)
+        stamp(home).write_text(json.dumps({"fingerprint": fingerprint(home), "node": node}) + "\n", "utf-8")
 
 
-def is_installed(fingerprint: str) -> bool:
+def stamp(home: Path) -> Path:
+    """The file that says what was installed there, and by which Node.js."""
+    return home / "node_modules" / "installed.json"
+
+
+def fingerprint(home: Path) -> str:
+    """A digest of all that decides what is installed there."""
+    pinned = [home / "package.json", home / "package-lock.json", home / ".npmrc", ROOT / "requirements" / "node.txt"]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in pinned)).hexdigest()
+
+
+def is_installed(home: Path) -> bool:
     """Whether just these packages are there, and the Node.js that installed them."""
-    if not STAMP.exists():
+    if not stamp(home).exists():
         return False
-    stamp = json.loads(STAMP.read_text("utf-8"))
-    return stamp["fingerprint"] == fingerprint and Path(stamp["node"]).exists()
+    installed = json.loads(stamp(home).read_text("utf-8"))
+    return installed["fingerprint"] == fingerprint(home) and Path(installed["node"]).exists()
 
 
 def machines_own() -> tuple[str, list[str]] | None:

@@ -1,8 +1,9 @@
 """Build what a release has, for `make build`: `release.py [TAG]`.
 
-`dist/` gets the sdist and the wheel, which a package index takes. `build/release/` gets what lies beside them: the
-checksums of both, the packages that the tests run with as a bill of materials (CycloneDX), and the same with the hashes
-that the index has for them, for `pip install --require-hashes -r`. A TAG has to be the version's, such as v0.1.0.
+`dist/` gets a folder for each distribution, with the sdist and the wheel, which a package index takes. `build/release/`
+gets what lies beside them: the checksums of all, the packages that the tests run with as a bill of materials
+(CycloneDX), and the same with the hashes that the index has for them, for `pip install --require-hashes -r`. Both
+distributions have one version, and a TAG has to be that one's, such as v0.1.0.
 """
 
 from __future__ import annotations
@@ -17,19 +18,29 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 BESIDE = ROOT / "build" / "release"
+# The distributions in the order in which they are published, with the folder of each and the file of its version.
+DISTRIBUTIONS = {
+    "rtdb-emulator": (ROOT / "emulator", ROOT / "emulator" / "rtdb_emulator" / "__init__.py"),
+    "firecron": (ROOT, ROOT / "src" / "firecron" / "__init__.py"),
+}
 CONSTRAINTS = ROOT / "requirements" / "constraints.txt"
 
 
 def main(tag: str) -> int:
-    version = version_of((ROOT / "src" / "firecron" / "__init__.py").read_text("utf-8"))
+    versions = {version_of(file.read_text("utf-8")) for _, file in DISTRIBUTIONS.values()}
+    if len(versions) != 1:
+        print(f"the distributions have different versions: {', '.join(sorted(versions))}", file=sys.stderr)
+        return 1
+    [version] = versions
     if tag not in ("", f"v{version}"):
         print(f"the tag {tag} isn't that of version {version}: tag v{version}, or change __version__", file=sys.stderr)
         return 1
     for folder in (DIST, BESIDE):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-    run("build", "--outdir", str(DIST))
-    built = sorted(DIST.iterdir())
+    for name, (source, _) in DISTRIBUTIONS.items():
+        run("build", "--outdir", str(DIST / name), str(source))
+    built = sorted(DIST.glob("*/*"))
     run("twine", "check", "--strict", *map(str, built))
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in built]
     (BESIDE / "SHA256SUMS").write_text("".join(sums), "utf-8")

@@ -5,14 +5,11 @@
     with Emulator() as emulator:
         ...  # FIREBASE_DATABASE_EMULATOR_HOST=emulator.host
 
-Importing the package loads nothing: the server behind `Emulator` needs the extra `firecron[emulator]`, and is loaded
-when it is first asked for. Without the extra that is a ModuleNotFoundError, which says what to install.
+Importing the package loads nothing: the server behind `Emulator` is loaded when it is first asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -24,6 +21,8 @@ if TYPE_CHECKING:
     from rtdb_emulator.rules import RulesError
 
 __all__ = ["Clock", "Emulator", "Fault", "Faults", "Hold", "LoggedRequest", "RequestLog", "RulesError"]
+
+__version__ = "0.1.0"
 
 _HOMES = {
     "Clock": "rtdb_emulator.clock",
@@ -37,29 +36,12 @@ _HOMES = {
 }
 
 
-EXTRA = {"httptools", "starlette", "uvicorn", "websockets"}
-
-
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with naming_the_extra():
-        value: object = getattr(import_module(_HOMES[name]), name)
+    value: object = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
-
-
-@contextmanager
-def naming_the_extra() -> Iterator[None]:
-    """Let the error for a missing package of the extra say what to install."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in EXTRA:
-            raise
-        line = f"{package} is not installed; the emulator needs: pip install 'firecron[emulator]'"
-        raise ModuleNotFoundError(line, name=package) from error
 
 
 def __dir__() -> list[str]:

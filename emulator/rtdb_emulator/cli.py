@@ -1,6 +1,6 @@
 """The command `rtdb-emulator`: an emulator on a port, until Ctrl-C or SIGTERM.
 
-A mistake of the user's (a rules file, a port, an import, a missing extra) is one line on stderr and exit code 2.
+A mistake of the user's (a rules file, a port, an import) is one line on stderr and exit code 2.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from queue import SimpleQueue
 
-from rtdb_emulator import naming_the_extra
+from rtdb_emulator import __version__
 from rtdb_emulator.clock import Clock
 
 DEFAULT_PORT = 9000
@@ -28,12 +28,9 @@ def main(arguments: Sequence[str] | None = None, name: str = "rtdb-emulator") ->
     signals: SimpleQueue[int] = SimpleQueue()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: signals.put(number))
-    try:
-        # Imported here, not above, so that a missing extra is one clear line.
-        with naming_the_extra():
-            from rtdb_emulator.session import run
-    except ModuleNotFoundError as error:
-        return _fail(name, str(error))
+    # Imported here, not above: it takes longer than all before, and signals count from now on.
+    from rtdb_emulator.session import run
+
     try:
         run(**vars(options), wait=signals.get, say=lambda line: print(line, flush=True))
     except OSError as error:
@@ -90,6 +87,7 @@ def make_parser(name: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--explain", action="store_true", help="tell clients on sockets why rules deny something; the SDKs print it"
     )
+    parser.add_argument("--version", action="version", version=f"rtdb-emulator {__version__}")
     return parser
 
 

@@ -23,8 +23,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import pytest
 
-from rtdb_emulator import EXTRA
-
 if TYPE_CHECKING:
     from rtdb_emulator.emulator import Emulator
     from rtdb_emulator.http.faults import Faults
@@ -116,12 +114,7 @@ class Rtdb:
 def rtdb_emulator() -> Iterator[Emulator]:
     """The emulator of this test process."""
     # Imported here, not above: pytest loads this plugin in every run, also in runs that never need it.
-    try:
-        from rtdb_emulator import Emulator
-    except ModuleNotFoundError as error:
-        if error.name not in EXTRA:
-            raise
-        raise pytest.fail.Exception(str(error), pytrace=False) from None
+    from rtdb_emulator import Emulator
 
     with Emulator(keep_alive=KEEP_ALIVE) as emulator:
         yield emulator

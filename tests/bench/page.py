@@ -68,11 +68,11 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     sys.path.append(str(Path(__file__).resolve().parents[2]))
     from playwright.sync_api import sync_playwright
-    from tests.browser.conftest import FLAGS
-    from tools.browser import find, problem
 
     from rtdb_emulator import Emulator
     from rtdb_emulator.pytest_plugin import Rtdb
+    from rtdb_emulator_tests.helpers.browsers import FLAGS
+    from rtdb_emulator_tests.helpers.chromium import find, problem
 
     chromium = find()
     if why := problem(chromium):

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Final, Literal
 
 from playwright.sync_api import Browser, ViewportSize, expect, sync_playwright
-from tests.browser.conftest import FLAGS
 from tests.browser.fleet import SAMPLES, seed
 from tests.browser.served import served
-from tools.browser import FOLDER, find, problem
 
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.browsers import FLAGS
+from rtdb_emulator_tests.helpers.chromium import FOLDER, find, problem
 
 PICTURES = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 SIZE: Final[ViewportSize] = {"width": 1280, "height": 720}

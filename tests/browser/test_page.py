@@ -8,7 +8,6 @@ import time
 import pytest
 import requests
 from playwright.sync_api import Browser, expect
-from tests.browser.conftest import opened
 from tests.browser.fleet import SAMPLES, seed
 from tests.browser.served import LOCK, Served, is_live, row, served, width
 from tests.page.paging import OWN, declare
@@ -17,6 +16,7 @@ from tools.browser import find_axe
 from firecron import Access
 from firecron.base.instants import to_text
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.browsers import opened
 
 HIDDEN = "<img src=x onerror=alert(1)> left \u202e right\u202c\u0007 \u05e9\u05dc\u05d5\u05dd <b>bold</b> " + "w" * 120
 LONG = "L" + "-very" * 18 + "-long-job"

@@ -6,12 +6,12 @@ import re
 import time
 
 from playwright.sync_api import Browser, expect
-from tests.browser.conftest import opened
 from tests.browser.served import Served, is_live, row, served, width
 from tests.page.paging import attend, declare
 
 from firecron.base.instants import to_text
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.browsers import opened
 
 MINUTE = 60_000
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from playwright.sync_api import Browser, Page, Request, expect
-from tests.browser.conftest import opened
 from tests.browser.served import Served, is_live, row, served
-from tests.conftest import BOUND
 
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.browsers import opened
+from rtdb_emulator_tests.helpers.processes import BOUND
 
 HIDE = """(hidden) => {
   Object.defineProperty(document, "hidden", { value: hidden, configurable: true });

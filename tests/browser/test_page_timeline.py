@@ -6,12 +6,12 @@ import re
 import time
 
 from playwright.sync_api import Browser, expect
-from tests.browser.conftest import opened
 from tests.browser.fleet import SAMPLES, seed
 from tests.browser.served import is_live, served, width
 from tools.browser import find_axe
 
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.browsers import opened
 
 
 def test_all_jobs_stand_on_one_axis(browser: Browser, rtdb: Rtdb) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.conftest import Run
 
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.processes import Run
 
 LOADED = """
 import atexit, json, sys

@@ -1,7 +1,6 @@
 """The documentation, taken apart: its pages, their blocks, and the commands in those.
 
-What a shell block says is either run or left out for a reason (`why_left_out`), and a reason can be checked. A block is
-a file of the page's own folder if the text above it says so ("Save this as `main.py`:").
+What a shell block says is either run or left out for a reason (`why_left_out`), and a reason can be checked.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import dedent
+
+from rtdb_emulator_tests.helpers.markdown import FENCE, Block, blocks
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,7 +36,7 @@ PAGES = [
 # All that there is of it, but what a build has copied and what npm has installed.
 TEXTS = sorted(_texts())
 # Sessions, and what is for other programs: nothing here could run it. JavaScript in the emulator's README runs in
-# tests/node.
+# the emulator's tests.
 SHOWN_ONLY = {
     "",
     "console",
@@ -54,27 +54,9 @@ SHOWN_ONLY = {
 SHELL = {"sh", "bash", "shell"}
 PYTHON = {"python"}
 
-_FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[^\n`]*)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE)
-_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-_SAVED = re.compile(r"`([\w-]+\.\w+)`:\s*$")
 _EXIT = re.compile(r"\s+# exit code (\d+)\b.*$")
 _CLOUD = {"firebase", "gcloud", "kubectl"}
 _ASSIGNED = re.compile(r"[A-Z_]+=")
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block; `line` is the page's line that its text begins at, `file` what it is to be saved as.
-
-    `section` is the heading above it.
-    """
-
-    page: Path
-    section: str
-    line: int
-    language: str
-    text: str
-    file: str | None
 
 
 @dataclass(frozen=True)
@@ -109,19 +91,9 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def blocks(page: Path) -> Iterator[Block]:
-    text = page.read_text("utf-8")
-    for found in _FENCE.finditer(text):
-        line = text.count("\n", 0, found.start("text")) + 1
-        saved = _SAVED.search(text[: found.start()])
-        language = found["language"].strip()
-        headings = _HEADING.findall(_FENCE.sub("", text[: found.start()]))
-        yield Block(page, headings[-1] if headings else "", line, language, dedent(found["text"]), saved and saved[1])
-
-
 def prose(page: Path) -> str:
     """A page without its blocks."""
-    return _FENCE.sub("", page.read_text("utf-8"))
+    return FENCE.sub("", page.read_text("utf-8"))
 
 
 def code_spans(page: Path) -> Iterator[str]:
@@ -165,7 +137,7 @@ def why_left_out(command: Command) -> str | None:
         case ["docker", *_]:
             return "needs Docker"
         case ["npm", "install"]:
-            return "installs; tests/node has the same packages"
+            return "installs; the emulator's tests have the same packages"
         case ["pip", "install"]:
             return "installs; its extras are checked"
         case ["make", "demo"]:

@@ -15,17 +15,14 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tests.conftest import INSTALLED, PLUGIN, Run
 from tests.docs.documents import (
     PAGES,
     PYTHON,
     ROOT,
     SHELL,
     SHOWN_ONLY,
-    Block,
     Command,
     all_commands,
-    blocks,
     commands,
     name,
     why_left_out,
@@ -33,6 +30,8 @@ from tests.docs.documents import (
 
 from firecron import FireCron, LockService
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.markdown import Block, blocks
+from rtdb_emulator_tests.helpers.processes import INSTALLED, PLUGIN, Run
 
 COMMANDS = list(all_commands())
 LEFT_OUT = [command for command in COMMANDS if why_left_out(command)]

@@ -15,7 +15,6 @@ from typing import cast, get_args
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.conftest import Run as RunProcess
 from tests.docs.documents import PAGES, ROOT, TEXTS, all_commands, code_spans, name, prose
 
 from firecron import Event, FireCron, Result, Run, Schedule, State, distributed_cron, leader
@@ -33,6 +32,7 @@ from firecron.runs.entry import Entry
 from firecron.settings import DEFAULTS, FACTS, Settings
 from firecron.steps.protocol import StepRecord
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.processes import Run as RunProcess
 
 OPERATING = ROOT / "docs" / "reference" / "nodes.md"
 # The methods of a run that record what it has done: they have a section of their own.

@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.docs.documents import PAGES, ROOT, blocks, prose
+from tests.docs.documents import PAGES, ROOT, prose
 from tools.oldest_python import oldest
+
+from rtdb_emulator_tests.helpers.markdown import blocks
 
 README = PAGES[0]
 STEPS = re.findall(r"^make (\S+)$", Path(ROOT, ".ci", "run").read_text("utf-8"), re.MULTILINE)

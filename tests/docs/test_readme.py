@@ -16,10 +16,11 @@ from urllib.parse import unquote
 
 import pytest
 import yaml
-from tests.docs.documents import PAGES, ROOT, TEXTS, blocks, name, prose
+from tests.docs.documents import PAGES, ROOT, TEXTS, name, prose
 from tools.pythons import minors
 
 from firecron import FireCron
+from rtdb_emulator_tests.helpers.markdown import blocks
 
 PAGE = ROOT / "README.md"
 GUARANTEE_PAGE = ROOT / "docs" / "explanation" / "guarantee.md"
@@ -129,7 +130,15 @@ def test_only_the_job_that_publishes_may_identify_itself() -> None:
     for workflow, text in WORKFLOWS.items():
         assert yaml.safe_load(text)["permissions"] == {}
         asking = {name for name, job in jobs(workflow).items() if "id-token" in job["permissions"]}
-        assert asking == ({"publish"} if workflow == "release" else set())
+        assert asking == ({"emulator", "publish"} if workflow == "release" else set())
+
+
+def test_the_emulator_is_published_first() -> None:
+    """Each distribution is published alone, and firecron after the emulator, which an extra of it needs."""
+    release = jobs("release")
+    folders = [release[name]["steps"][-1]["with"]["packages-dir"] for name in ("emulator", "publish")]
+    assert folders == ["dist/rtdb-emulator/", "dist/firecron/"]
+    assert (release["publish"]["needs"], release["emulator"]["needs"]) == ("emulator", "build")
 
 
 ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)\s+\S")

@@ -15,9 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from tests.docs.documents import ROOT, SHELL, Command, blocks, commands, why_left_out
+from tests.docs.documents import ROOT, SHELL, Command, commands, why_left_out
 
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.markdown import blocks
 
 PAGE = ROOT / "README.md"
 SCRIPT_PAGE = ROOT / "docs" / "how-to" / "starting-and-stopping.md"

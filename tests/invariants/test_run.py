@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import Run as RunPython
 from tests.simulation.fleet import Fleet
 from tests.simulation.network import failing
 from tests.simulation.world import NAME, START, slot
@@ -24,6 +23,7 @@ from firecron.jobs.run import Outcome
 from firecron.runs.entry import Entry
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
+from rtdb_emulator_tests.helpers.processes import Run as RunPython
 
 
 @pytest.mark.parametrize("overlap", ["skip", "allow"])

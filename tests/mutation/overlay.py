@@ -17,7 +17,7 @@ from pathlib import Path
 from py_compile import PycInvalidationMode
 from typing import Protocol, TypeVar
 
-from tests.conftest import INSTALLED, PLUGIN
+from rtdb_emulator_tests.helpers.processes import INSTALLED, PLUGIN
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,7 +65,7 @@ class Overlay:
         """Start pytest against the copy; it inherits these file descriptors."""
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV"))},
-            "PYTHONPATH": os.pathsep.join([str(self.source), str(ROOT / "emulator")]),
+            "PYTHONPATH": os.pathsep.join(map(str, (self.source, ROOT / "emulator", ROOT / "emulator" / "tests"))),
             "PYTHONDONTWRITEBYTECODE": "1",
             # What a mutant makes fail is no example for the runs of the code itself.
             "HYPOTHESIS_STORAGE_DIRECTORY": str(self.directory / "hypothesis"),

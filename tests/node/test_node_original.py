@@ -11,15 +11,21 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.node.nodejs import HERE
 
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.nodejs import CLIENTS, needed
 
 # Seconds, after which it hangs. It takes 3; but the two wait for each other thousands of times, and a machine that is
 # busy with others makes each of these long.
 BOUND = 110
 
-EXAMPLE = HERE.parents[1] / "examples" / "nestjs-migration"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "nestjs-migration"
+
+
+@pytest.fixture
+def node_executable() -> str:
+    """The Node.js that has the original's client; without one, the test is skipped."""
+    return needed()
 
 
 @pytest.fixture
@@ -27,7 +33,7 @@ def example(tmp_path: Path) -> Path:
     """A copy of the example, with what `npm install` would put there."""
     folder = tmp_path / "nestjs-migration"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
-    (folder / "node_modules").symlink_to(HERE / "node_modules")
+    (folder / "node_modules").symlink_to(CLIENTS / "node_modules")
     return folder
 
 
@@ -74,5 +80,5 @@ def test_the_original_and_firecron_keep_each_other_out(rtdb: Rtdb, example: Path
 
 def test_the_example_has_the_client_that_is_tested() -> None:
     """The firebase-admin that the example installs is that of these tests."""
-    ours, theirs = (json.loads((folder / "package.json").read_text("utf-8")) for folder in (HERE, EXAMPLE))
+    ours, theirs = (json.loads((folder / "package.json").read_text("utf-8")) for folder in (CLIENTS, EXAMPLE))
     assert theirs["dependencies"]["firebase-admin"] == ours["dependencies"]["firebase-admin"]

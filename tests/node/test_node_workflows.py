@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.node.nodejs import HERE
 
+HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
 

@@ -8,14 +8,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.node import nodejs
 
 import firecron.page
 from firecron.page.messages import FILES
+from rtdb_emulator_tests.helpers.nodejs import needed
 
 SCRIPTS = Path(__file__).parent / "scripts"
 STATIC = Path(firecron.page.__file__).parent / "static"
-COMPILER = nodejs.HERE / "node_modules" / "typescript" / "bin" / "tsc"
+PACKAGES = Path(__file__).parents[1] / "node"
+COMPILER = PACKAGES / "node_modules" / "typescript" / "bin" / "tsc"
 # They know no element and no window: Node.js has neither.
 PURE = ("axis.js", "list.js", "runs.js", "strip.js", "time.js", "words.js")
 
@@ -23,10 +24,7 @@ PURE = ("axis.js", "list.js", "runs.js", "strip.js", "time.js", "words.js")
 @pytest.fixture(scope="module")
 def node() -> str:
     """The Node.js of `make node`; without it, the test is skipped."""
-    found = nodejs.node()
-    if found is None or not COMPILER.exists():
-        pytest.skip("what checks the page's scripts is not installed: make node")
-    return found
+    return needed(PACKAGES)
 
 
 def ran(*command: str) -> str:

@@ -22,10 +22,10 @@ from pexpect import EOF
 from pexpect.fdpexpect import fdspawn
 from rich.cells import cell_len
 from tests.catalogued import Catalogue
-from tests.conftest import BOUND, Start
 
 from firecron.base.instants import to_text
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.processes import BOUND, Start
 
 ZONE = "Europe/Berlin"
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")

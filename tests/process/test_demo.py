@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from tests.conftest import Run
+from rtdb_emulator_tests.helpers.processes import Run
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.conftest import Finished, Run
 
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.processes import Finished, Run
 
 SETTINGS = """
 SECRET_KEY = "of a test"

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pexpect
 import pytest
-from tests.conftest import BOUND, Process, Start
 
 from firecron import Lease, LockService
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.processes import BOUND, Process, Start
 
 YEARLY = ["--cron", "0 0 1 1 *"]
 CHILD = [sys.executable, "-I", "-S", str(Path(__file__).with_name("exec_child.py"))]

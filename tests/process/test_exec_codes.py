@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from tests.cli.calls import call
-from tests.conftest import BOUND
 from typer.testing import CliRunner, Result
 
 from firecron import Schedule
@@ -20,6 +19,7 @@ from firecron.cli.commands import app
 from firecron.cli.process import CommandLine, Signals
 from firecron.cron.schedule import is_tick
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.processes import BOUND
 
 YEARLY = "0 0 1 1 *"
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.conftest import Run
 
 from firecron import Lease, LockService, Refusal
 from firecron.base.events import Event
 from firecron.lock.waiting import Follow
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.processes import Run
 
 TTL = 60
 # Seconds; nothing here takes a tenth of it.

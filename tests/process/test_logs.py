@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from tests.conftest import Run
 
 import firecron
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.processes import Run
 
 CHILD = str(Path(__file__).parent / "logs_child.py")
 LABELS = "logging.googleapis.com/labels"

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.conftest import BOUND, Start
 from typer.testing import CliRunner, Result
 
 from firecron.base.instants import to_milliseconds, to_text
@@ -18,6 +17,7 @@ from firecron.cli.commands import app
 from firecron.ops.remedy import Remedy
 from firecron.ops.views import claimed_user
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.processes import BOUND, Start
 
 MINUTE = 60_000
 

@@ -8,10 +8,10 @@ import socket
 from typing import Any, cast
 
 import pytest
-from tests.emulator.conftest import make_app
 from tests.stores.test_lock_faults import Bench, make_patient
 
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.firebase_apps import make_app
 
 __all__ = ["make_app"]
 

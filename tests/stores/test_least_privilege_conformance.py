@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 import pytest
-from tests.emulator.conftest import MakeApp
 from tests.stores.least_privilege import OVERRIDE, RULES
 
 from firecron.base.clocks import Timing
@@ -18,6 +17,7 @@ from firecron.testing.conformance.kit import TTL, refused, taken
 from rtdb_emulator import Emulator
 from rtdb_emulator.clock import wall_clock
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.firebase_apps import MakeApp
 
 
 class Jumps:

@@ -9,7 +9,6 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
-from tests.emulator.conftest import MakeApp
 from tests.stores.least_privilege import OVERRIDE, RULES
 from tests.stores.least_privilege_before import before
 
@@ -30,6 +29,7 @@ from firecron.testing import FakeClock
 from firecron.testing.rehearsal import Inline
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.firebase_apps import MakeApp
 
 PATH = "/cron-locks/job"
 TTL = 60

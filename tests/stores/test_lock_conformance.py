@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.emulator.conftest import MakeApp
 
 from firecron.base.clocks import Timing
 from firecron.locks import LockService
 from firecron.settings import Settings
 from firecron.testing import LockConformance, MemoryStore
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.firebase_apps import MakeApp
 
 
 class TestInMemory(LockConformance):

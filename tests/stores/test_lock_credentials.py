@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from google.auth.exceptions import DefaultCredentialsError, RefreshError, TransportError
-from tests.emulator.conftest import App, MakeApp
 
 from firecron.errors import Denied
 from firecron.lock.lease import Lease
@@ -23,6 +22,7 @@ from firecron.store import Store
 from firecron.testing import FakeTiming
 from firecron.testing.conformance.kit import real_clock
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.firebase_apps import App, MakeApp
 
 NAME = "job"
 PATH = f"/cron-locks/{NAME}"

@@ -10,8 +10,6 @@ from typing import Any, TypeAlias, TypeVar
 
 import pytest
 import requests
-from tests.emulator.sockets import until
-from tests.emulator.test_stream_events import stream
 
 from firecron.base.clocks import Deadline
 from firecron.errors import StoreError, Unavailable
@@ -28,6 +26,8 @@ from rtdb_emulator import Emulator
 from rtdb_emulator.http.faults import Faults, Hold
 from rtdb_emulator.http.log import LoggedRequest
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.sockets import until
+from rtdb_emulator_tests.helpers.wire import stream
 
 NAME = "job"
 PATH = f"/cron-locks/{NAME}"

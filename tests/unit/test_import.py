@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.conftest import Run
 
 import firecron
 from firecron.jobs.registry import State
+from rtdb_emulator_tests.helpers.processes import Run
 
 HEAVY = (
     "firebase_admin",

@@ -13,7 +13,6 @@ from types import CodeType
 from typing import TypeAlias
 
 import pytest
-from tests.conftest import Run as RunPython
 from tests.simulation.fleet import Fleet
 from tests.simulation.world import NAME, START, slot
 from tests.unit.interrupts import Line, interrupt, lines_of
@@ -32,6 +31,7 @@ from firecron.runs.lanes import Lanes
 from firecron.runs.runner import Runner
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
+from rtdb_emulator_tests.helpers.processes import Run as RunPython
 
 SETTINGS = load()
 NINE = datetime(2026, 11, 18, 9, tzinfo=UTC)

@@ -8,11 +8,11 @@ from dataclasses import Field, FrozenInstanceError, fields
 from math import inf, nextafter
 
 import pytest
-from tests.conftest import Run
 
 from firecron import FireCron, LockService
 from firecron.errors import ConfigurationError
 from firecron.settings import DEFAULTS, FACTS, Settings, load, unknown_variables
+from rtdb_emulator_tests.helpers.processes import Run
 
 VALUES = {
     "database_url": ("https://x.firebaseio.com", "https://x.firebaseio.com"),

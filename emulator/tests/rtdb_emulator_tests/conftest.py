@@ -1,43 +1,40 @@
-"""Clients of the test's database: apps of the official SDK, and a socket."""
+"""Clients of the test's database: apps of the official SDK, and a socket; and how a run is set up."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeAlias
+from typing import TypeAlias
 
-import firebase_admin
 import pytest
 from firebase_admin import db
-from tests.emulator.sockets import SocketClient, socket_client
 
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.firebase_apps import MakeApp, Reference, make_app
+from rtdb_emulator_tests.helpers.processes import run, run_pytest, start
+from rtdb_emulator_tests.helpers.session import (
+    deep,
+    no_firebase_app_outlives_its_test,
+    pytest_collection,
+    pytest_configure,
+    pytest_runtest_makereport,
+    pytest_xdist_make_scheduler,
+)
+from rtdb_emulator_tests.helpers.sockets import SocketClient, socket_client
 
-# firebase-admin ships no types.
-App: TypeAlias = Any
-Reference: TypeAlias = Any
-
-
-class MakeApp(Protocol):
-    def __call__(self, url: str | None = None, **options: object) -> App: ...
-
+__all__ = [
+    "deep",
+    "make_app",
+    "no_firebase_app_outlives_its_test",
+    "pytest_collection",
+    "pytest_configure",
+    "pytest_runtest_makereport",
+    "pytest_xdist_make_scheduler",
+    "run",
+    "run_pytest",
+    "start",
+]
 
 ReferenceTo: TypeAlias = Callable[[str], Reference]
-
-
-@pytest.fixture
-def make_app(rtdb: Rtdb) -> Iterator[MakeApp]:
-    """Makes apps of the test's database (or of another `databaseURL`), and deletes them after the test."""
-    made: list[App] = []
-
-    def make(url: str | None = None, **options: object) -> App:
-        name = f"{rtdb.namespace}-{len(made)}"
-        app = firebase_admin.initialize_app(options={"databaseURL": url or rtdb.url, **options}, name=name)
-        made.append(app)
-        return app
-
-    yield make
-    for app in made:
-        firebase_admin.delete_app(app)
 
 
 @pytest.fixture

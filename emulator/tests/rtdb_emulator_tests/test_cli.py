@@ -12,16 +12,13 @@ import subprocess
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import requests
-from tests.conftest import BOUND, Finished, Process, Run, Start
-from tests.emulator.sockets import socket_client
 
 from rtdb_emulator import Emulator, cli
-from rtdb_emulator.cli import DEFAULT_PORT
-from rtdb_emulator.rules import Rules
+from rtdb_emulator_tests.helpers.processes import BOUND, Finished, Process, Run, Start
+from rtdb_emulator_tests.helpers.sockets import socket_client
 
 EMULATOR = ("-m", "rtdb_emulator")
 OWNER = {"Authorization": "Bearer owner"}
@@ -266,16 +263,6 @@ def test_a_taken_port_is_one_line(run: Run) -> None:
         assert_refused(run(*EMULATOR, "--port", port), f"127.0.0.1:{port}", "in use")
 
 
-@pytest.mark.parametrize("command", [[], ["--", "true"]], ids=["alone", "with a command"])
-def test_a_taken_port_is_told_by_firecron(run: Run, command: list[str]) -> None:
-    """`firecron emulator` speaks as firecron of a port that somebody else has, and says what would do."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        finished = run("-m", "firecron", "emulator", "--port", port, *command)
-    assert (finished.returncode, finished.stdout) == (2, "")
-    assert re.fullmatch(rf"firecron: can't listen on 127.0.0.1:{port}: .* 0 for any free one.*\n", finished.stderr)
-
-
 @pytest.mark.parametrize("port", ["70000", "-1", "x", "1.5"])
 def test_a_port_that_is_none_is_refused(run: Run, port: str) -> None:
     """`--port` takes 0 to 65535."""
@@ -337,33 +324,3 @@ def test_the_project_is_the_database_of_requests_that_name_none(start: Start) ->
     url = address(start(*EMULATOR, "--port", "0", "--project", "mine"))
     put(url, "/a", 1)
     assert (get(url, "/a", ns="mine"), get(url, "/a", ns="other")) == (1, None)
-
-
-@pytest.mark.parametrize("package", ["starlette", "uvicorn", "httptools"])
-def test_a_missing_extra_is_one_line(run: Run, package: str) -> None:
-    """Without a package of the extra the command says what is missing, and what to install."""
-    without = f"import sys; sys.modules[{package!r}] = None; from rtdb_emulator.cli import main; sys.exit(main([]))"
-    assert_refused(run("-c", without), f"{package} is not installed", "pip install 'firecron[emulator]'")
-
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def config() -> Any:
-    return json.loads((ROOT / "firebase.json").read_text(encoding="utf-8"))
-
-
-def test_the_official_emulator_listens_where_this_one_does(config: Any) -> None:
-    """FIREBASE_DATABASE_EMULATOR_HOST need not change with the emulator that is started."""
-    assert config["emulators"]["database"]["port"] == DEFAULT_PORT == 9000
-
-
-def test_the_official_emulator_shows_its_ui(config: Any) -> None:
-    """The data can be looked at in a browser."""
-    assert config["emulators"]["ui"]["enabled"] is True
-
-
-def test_the_rules_that_it_names_parse(config: Any) -> None:
-    """The path is relative to firebase.json, and the file is in the dialect of rules: JSON with comments."""
-    Rules.parse((ROOT / config["database"]["rules"]).read_text(encoding="utf-8"))

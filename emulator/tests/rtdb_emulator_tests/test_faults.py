@@ -11,13 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import requests
-from tests.emulator.test_rest_wire import call, wire
-from tests.emulator.test_stream_events import stream
 
 from rtdb_emulator.emulator import Emulator
 from rtdb_emulator.http.faults import PORTAL_PAGE, Fault, Faults
 from rtdb_emulator.http.log import Criteria, Forgotten, RequestLog
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.wire import call, stream, wire
 
 PLACE = "/n.json"
 

@@ -13,7 +13,6 @@ from typing import TypeVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.emulator.test_rest_wire import OWNER, call
 
 from rtdb_emulator import large, tree
 from rtdb_emulator.errors import BadRequest
@@ -24,6 +23,7 @@ from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator.steps import in_slices
 from rtdb_emulator.tree import Node, hashing
 from rtdb_emulator.ws.messages import dumps
+from rtdb_emulator_tests.helpers.wire import OWNER, call
 
 T = TypeVar("T")
 

@@ -10,11 +10,6 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
-from tests.emulator.sockets import PATIENCE, socket_client, until
-from tests.emulator.test_large_reads import RULES, Served
-from tests.emulator.test_rest_wire import call
-from tests.emulator.test_stream_events import Commits, stream
-from tests.emulator.test_ws_fresh_listeners import FORMS, INDEXED, PLACE, Form, _write
 
 from rtdb_emulator import Emulator, large, table
 from rtdb_emulator.database import ADMIN, Database
@@ -30,6 +25,11 @@ from rtdb_emulator.ws import server, session
 from rtdb_emulator.ws.listens import Listens
 from rtdb_emulator.ws.messages import Message, Request
 from rtdb_emulator.ws.session import Session
+from rtdb_emulator_tests.helpers.sockets import PATIENCE, socket_client, until
+from rtdb_emulator_tests.helpers.wire import call, stream
+from rtdb_emulator_tests.test_large_reads import RULES, Served
+from rtdb_emulator_tests.test_stream_events import Commits
+from rtdb_emulator_tests.test_ws_fresh_listeners import FORMS, INDEXED, PLACE, Form, _write
 
 _DONE = object()
 

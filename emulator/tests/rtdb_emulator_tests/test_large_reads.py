@@ -15,8 +15,6 @@ from typing import Any, cast
 
 import pytest
 import requests
-from tests.emulator.sockets import PATIENCE, SocketClient, socket_client
-from tests.emulator.test_rest_wire import OWNER, call
 from websockets.protocol import CLOSING, OPEN
 from websockets.server import ServerProtocol
 
@@ -32,6 +30,8 @@ from rtdb_emulator.tree import Member, Node, Path
 from rtdb_emulator.ws import messages
 from rtdb_emulator.ws.connection import SendQueue
 from rtdb_emulator.ws.messages import Message, framed
+from rtdb_emulator_tests.helpers.sockets import PATIENCE, SocketClient, socket_client
+from rtdb_emulator_tests.helpers.wire import OWNER, call
 
 MANY: dict[str, dict[str, Any]] = {f"k{number:03}": {"n": number * 7 % 300, "s": "text"} for number in range(300)}
 RULES = {"rules": {".read": True, ".write": True, "l": {".indexOn": "n"}}}

@@ -14,9 +14,9 @@ import firebase_admin
 import pytest
 import requests
 from firebase_admin import db
-from tests.conftest import BOUND, Run
 
 from rtdb_emulator import Emulator
+from rtdb_emulator_tests.helpers.processes import BOUND, Run
 
 THREADS = 8
 
@@ -52,15 +52,6 @@ except AttributeError as error:
 """
     finished = run("-c", code)
     assert (finished.returncode, finished.stderr) == (0, "")
-
-
-def test_a_missing_extra_is_named(run: Run) -> None:
-    """Asking for `Emulator` without the extra is a ModuleNotFoundError that says what to install."""
-    code = "import sys; sys.modules['httptools'] = None; from rtdb_emulator import Emulator"
-    finished = run("-c", code)
-    assert finished.stderr.splitlines()[-1] == (
-        "ModuleNotFoundError: httptools is not installed; the emulator needs: pip install 'firecron[emulator]'"
-    )
 
 
 def test_stops_while_the_sdk_listens() -> None:

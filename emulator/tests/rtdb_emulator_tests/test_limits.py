@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.emulator.test_rest_wire import OWNER, call, wire
 
 from rtdb_emulator import large
 from rtdb_emulator.http import messages, server
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.wire import OWNER, call, wire
 
 MEBIBYTE = 1024 * 1024
 WRITE_TOO_LARGE = "Data to write exceeds the maximum size that can be modified with a single request."

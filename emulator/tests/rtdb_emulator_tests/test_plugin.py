@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.conftest import Finished, RunPytest
+
+from rtdb_emulator_tests.helpers.processes import Finished, RunPytest
 
 
 def assert_passed(finished: Finished, count: int) -> None:
@@ -108,27 +109,6 @@ def test_it({argument}):
     assert [name in sys.modules for name in ("starlette", "uvicorn")] == [{loaded}] * 2
 """
     assert_passed(run_pytest(text), 1)
-
-
-def test_says_what_to_install(run_pytest: RunPytest) -> None:
-    """Without the extra a test with the fixture fails with a line that says what to install, and others run."""
-    text = """
-import sys
-
-sys.modules["starlette"] = None
-
-def test_with(rtdb):
-    pass
-
-def test_without():
-    pass
-"""
-    finished = run_pytest(text)
-    assert "\nstarlette is not installed; the emulator needs: pip install 'firecron[emulator]'\n" in finished.stdout
-    assert "Traceback" not in finished.stdout
-    assert "above exception" not in finished.stdout  # the line alone, and not what it was caused by
-    assert "import" not in finished.stdout
-    assert "1 passed, 1 error" in finished.stdout
 
 
 def test_is_listed_among_the_fixtures(run_pytest: RunPytest) -> None:

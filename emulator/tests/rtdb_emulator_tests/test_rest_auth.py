@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from tests.emulator.test_rest_wire import OWNER, call, wire
-from tests.emulator.test_stream_events import stream
 
 from rtdb_emulator.emulator import DEFAULT_PROJECT, Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.wire import OWNER, call, stream, wire
 
 
 def token(signature: str = "", **claims: object) -> str:

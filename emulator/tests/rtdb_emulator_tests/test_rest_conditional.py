@@ -7,9 +7,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.emulator.test_rest_wire import call, wire
 
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.wire import call, wire
 
 ONE = "YPVfR2bXt/lcDjiQZ8pOkAd3qkQ="
 TEN = "+r5aI9HvKKagELki8SYKBk0q7D4="

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.emulator.test_rest_auth import token
-from tests.emulator.test_rest_wire import OWNER, call
 
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.wire import OWNER, call
+from rtdb_emulator_tests.test_rest_auth import token
 
 RULES = "/.settings/rules.json"
 SOURCE = """{

@@ -6,9 +6,9 @@ import json
 from urllib.parse import quote
 
 import pytest
-from tests.emulator.test_rest_wire import OWNER, call, wire
 
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.wire import OWNER, call, wire
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,12 @@ from contextlib import ExitStack
 
 import pytest
 import requests
-from tests.emulator.test_rest_wire import call, wire
-from tests.emulator.test_stream_events import stream
 
 from rtdb_emulator.database import Database
 from rtdb_emulator.emulator import Emulator
 from rtdb_emulator.http.sse import View
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.wire import call, stream, wire
 
 
 def broken(*_: object, **__: object) -> None:

@@ -9,9 +9,6 @@ from html import unescape
 from urllib.parse import quote
 
 import pytest
-from tests.emulator.sockets import SocketClient
-from tests.emulator.test_rest_wire import OWNER, call
-from tests.emulator.test_stream_events import stream
 
 from rtdb_emulator import Emulator, store
 from rtdb_emulator.database import Access, Database
@@ -23,6 +20,8 @@ from rtdb_emulator.rules import Rules
 from rtdb_emulator.rules.coverage import Coverage, percent
 from rtdb_emulator.rules.explain import Refused, explain
 from rtdb_emulator.tree import EMPTY, Path
+from rtdb_emulator_tests.helpers.sockets import SocketClient
+from rtdb_emulator_tests.helpers.wire import OWNER, call, stream
 
 ALICE = {"uid": "alice"}
 

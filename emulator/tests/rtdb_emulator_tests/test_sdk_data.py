@@ -10,9 +10,10 @@ from typing import TypeAlias
 import pytest
 import urllib3
 from firebase_admin import db, exceptions
-from tests.emulator.conftest import MakeApp, Reference, ReferenceTo
 
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.conftest import ReferenceTo
+from rtdb_emulator_tests.helpers.firebase_apps import MakeApp, Reference
 
 VALUES = {
     "text": "Grüße, 日本, 😀",

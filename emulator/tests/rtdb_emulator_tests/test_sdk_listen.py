@@ -8,9 +8,9 @@ from queue import SimpleQueue
 from typing import Any, TypeAlias
 
 import pytest
-from tests.emulator.conftest import ReferenceTo
 
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.conftest import ReferenceTo
 
 Told: TypeAlias = tuple[str, str, object]
 Listen: TypeAlias = Callable[[str], Callable[[], Told]]

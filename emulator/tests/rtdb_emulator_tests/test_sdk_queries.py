@@ -7,9 +7,10 @@ from typing import Any, TypeAlias
 
 import pytest
 from firebase_admin import exceptions
-from tests.emulator.conftest import Reference, ReferenceTo
 
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.conftest import ReferenceTo
+from rtdb_emulator_tests.helpers.firebase_apps import Reference
 
 Query: TypeAlias = Any
 Ask: TypeAlias = Callable[[Reference], Query]

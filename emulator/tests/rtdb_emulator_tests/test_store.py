@@ -8,15 +8,15 @@ from itertools import pairwise
 from weakref import ref
 
 import pytest
-from tests.conftest import Run
-from tests.emulator.sockets import SocketClient, until
-from tests.emulator.test_rest_wire import OWNER, call
 
 from rtdb_emulator import Emulator
 from rtdb_emulator.database import Access
 from rtdb_emulator.jsondata import parse
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator.store import Discarded, Operation, Operations
+from rtdb_emulator_tests.helpers.processes import Run
+from rtdb_emulator_tests.helpers.sockets import SocketClient, until
+from rtdb_emulator_tests.helpers.wire import OWNER, call
 
 RULES = {"rules": {".read": True, "a": {".write": "auth.uid === 'alice'"}}}
 ALICE = "e30." + urlsafe_b64encode(b'{"sub":"alice"}').decode().rstrip("=") + "."

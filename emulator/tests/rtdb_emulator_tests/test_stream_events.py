@@ -1,20 +1,16 @@
-"""What a stream says of a write, to who watches a location or a query, frame by frame; and `Stream`, which listens."""
+"""What a stream says of a write, to who watches a location or a query, frame by frame."""
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from urllib.parse import quote
 
 import pytest
-from tests.emulator.test_rest_wire import Wire, call, wire
 
 from rtdb_emulator.database import ADMIN, Change, Commit, Database
-from rtdb_emulator.emulator import Emulator
 from rtdb_emulator.http.sse import Event, View
 from rtdb_emulator.paths import split_path
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator.query import parse_query
 from rtdb_emulator.tree import leaf
+from rtdb_emulator_tests.helpers.wire import Stream, call, stream, wire
 
 NOW = 1_700_000_000_000
 
@@ -286,7 +282,6 @@ def test_captured_window() -> None:
     assert told == [Event("put", f"/_{number}", number) for number in (9, 8, 7, 6)]
 
 
-KEEP_ALIVE = b"event: keep-alive\ndata: null\n\n"
 CANCEL = b"event: cancel\ndata: null\n\n"
 HEAD = (
     b"HTTP/1.1 200 OK\r\n"
@@ -297,44 +292,6 @@ HEAD = (
     b"transfer-encoding: chunked\r\n"
     b"\r\n"
 )
-
-
-class Stream:
-    """One open stream; the server sends each frame as a chunk of its own."""
-
-    def __init__(self, connection: Wire) -> None:
-        self.wire = connection
-        self.head = connection.head()
-
-    def frame(self) -> bytes:
-        """The next frame that is no keep-alive, which may come between any two; empty at the end of the stream."""
-        while (frame := self.any_frame()) == KEEP_ALIVE:
-            pass
-        return frame
-
-    def any_frame(self) -> bytes:
-        """The next frame, or keep-alive."""
-        size = int(self.wire.line(), 16)
-        frame = self.wire.read(size)
-        assert self.wire.line() == b"\r\n"
-        return frame
-
-    def event(self) -> tuple[str, object, object]:
-        """Name, path and data of the next event."""
-        frame = self.frame().decode()
-        event, data, *end = frame.split("\n")
-        assert end == ["", ""], frame
-        message = json.loads(data.removeprefix("data: "))
-        return event.removeprefix("event: "), message["path"], message["data"]
-
-
-@contextmanager
-def stream(emulator: Emulator, namespace: str, target: str, *headers: str, port: int | None = None) -> Iterator[Stream]:
-    """A stream of which nothing but the head was read yet."""
-    joint = "&" if "?" in target else "?"
-    with wire(emulator, port) as connection:
-        connection.ask("GET", f"{target}{joint}ns={namespace}", b"", "Accept: text/event-stream", *headers)
-        yield Stream(connection)
 
 
 @pytest.mark.parametrize("accept", ["text/event-stream", "text/html, text/event-stream;q=0.9"])

@@ -14,9 +14,6 @@ from typing import Literal
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from tests.emulator.test_rest_auth import token
-from tests.emulator.test_rest_wire import call, wire
-from tests.emulator.test_stream_events import CANCEL, KEEP_ALIVE, stream
 
 from rtdb_emulator.database import ADMIN, Commit, Database
 from rtdb_emulator.emulator import Emulator
@@ -28,6 +25,9 @@ from rtdb_emulator.paths import split_path
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator.query import Query, parse_query
 from rtdb_emulator.tree import EMPTY, Node, Path, branch
+from rtdb_emulator_tests.helpers.wire import KEEP_ALIVE, call, stream, wire
+from rtdb_emulator_tests.test_rest_auth import token
+from rtdb_emulator_tests.test_stream_events import CANCEL
 
 SIGNED_IN = {"rules": {".read": "auth !== null", ".write": True}}
 DENIED = {"error": "Permission denied"}

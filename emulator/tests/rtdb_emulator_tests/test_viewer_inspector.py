@@ -9,8 +9,6 @@ from collections.abc import Awaitable, Callable
 from importlib.resources import files
 
 import pytest
-from tests.emulator.sockets import socket_client
-from tests.emulator.test_rest_wire import call
 
 from rtdb_emulator.database import ADMIN, Access
 from rtdb_emulator.errors import BadRequest
@@ -18,6 +16,8 @@ from rtdb_emulator.jsondata import parse
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator.store import Operation, Store
 from rtdb_emulator.viewer import LARGEST_VALUE, LONGEST_TEXT, MOST_WINDOWS, ROWS, Inspector, Json, whole, window
+from rtdb_emulator_tests.helpers.sockets import socket_client
+from rtdb_emulator_tests.helpers.wire import call
 
 LOCKS = {"show": {"w": {"path": "/cron-locks", "start": None}}}
 

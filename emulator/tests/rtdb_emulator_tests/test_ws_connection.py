@@ -15,7 +15,6 @@ import pytest
 import requests
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.emulator.sockets import PATIENCE, SocketClient, frame_of, handshaken, opened, socket_client, until
 from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidStatus
 from websockets.frames import Frame, Opcode
@@ -35,6 +34,15 @@ from rtdb_emulator.ws import connection
 from rtdb_emulator.ws.connection import Connection
 from rtdb_emulator.ws.messages import SEGMENT, Assembler, Broken, cut
 from rtdb_emulator.ws.server import Sockets
+from rtdb_emulator_tests.helpers.sockets import (
+    PATIENCE,
+    SocketClient,
+    frame_of,
+    handshaken,
+    opened,
+    socket_client,
+    until,
+)
 
 
 def test_the_server_speaks_first(rtdb: Rtdb, client: SocketClient) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import requests
-from tests.emulator.sockets import PATIENCE, SocketClient, opened, socket_client, until
 
 from rtdb_emulator import Clock, Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.sockets import PATIENCE, SocketClient, opened, socket_client, until
 
 ADMIN = {"authorization": "Bearer owner"}
 

@@ -7,10 +7,10 @@ from base64 import urlsafe_b64encode
 
 import pytest
 import requests
-from tests.emulator.sockets import PATIENCE, SocketClient, socket_client, until
 
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.sockets import PATIENCE, SocketClient, socket_client, until
 
 
 def rest(rtdb: Rtdb, method: str, path: str, body: object) -> None:

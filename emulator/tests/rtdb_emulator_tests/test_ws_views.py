@@ -12,7 +12,6 @@ from itertools import count, pairwise
 import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.emulator.sockets import PATIENCE, SocketClient, socket_client
 
 from rtdb_emulator.database import ADMIN, Access, Database
 from rtdb_emulator.errors import BadRequest, Denied
@@ -23,6 +22,7 @@ from rtdb_emulator.rules import Rules
 from rtdb_emulator.tree import EMPTY, Node, Path, branch
 from rtdb_emulator.ws.listens import Listen, Listens
 from rtdb_emulator.ws.messages import Message, parse_wire_query
+from rtdb_emulator_tests.helpers.sockets import PATIENCE, SocketClient, socket_client
 
 RULES = Rules.parse('{"rules": {".read": true, "l": {".indexOn": [".value", "a", "a/b"]}}}')
 PLACE: Path = ("l",)

@@ -15,7 +15,6 @@ import pytest
 import requests
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.emulator.sockets import PATIENCE, SocketClient, frame_of, handshaken, opened, socket_client, until
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
@@ -24,6 +23,15 @@ from rtdb_emulator.jsondata import parse, render
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator.tree import EMPTY
 from rtdb_emulator.ws.session import Disconnects
+from rtdb_emulator_tests.helpers.sockets import (
+    PATIENCE,
+    SocketClient,
+    frame_of,
+    handshaken,
+    opened,
+    socket_client,
+    until,
+)
 
 BAD = [
     ("p", {"p": "/a/$b", "d": 1}),

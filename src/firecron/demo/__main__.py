@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-_EXTRA = {"rtdb_emulator", "rich", "starlette", "uvicorn", "httptools", "websockets"}
+_EXTRA = {"rtdb_emulator", "rich"}
 
 
 def main() -> int:

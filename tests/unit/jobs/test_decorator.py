@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
-from tests.conftest import Run as RunPython
 
 from firecron import ConfigurationError, distributed_cron
 from firecron.jobs.decorator import declared
 from firecron.jobs.job import explore
+from rtdb_emulator_tests.helpers.processes import Run as RunPython
 
 daily = distributed_cron("daily", "0 9 * * *")
 

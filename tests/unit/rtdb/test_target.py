@@ -11,12 +11,12 @@ from urllib.parse import parse_qs
 import firebase_admin
 import pytest
 from firebase_admin import db
-from tests.firebase_apps import firebase_apps
 
 from firecron.errors import ConfigurationError
 from firecron.rtdb.target import APP_NAME, DEMO_URL, Target, find_target
 from firecron.scheduler.startup import named_database
 from firecron.settings import EMULATOR_HOST, load
+from rtdb_emulator_tests.helpers.firebase_apps import firebase_apps
 
 # firebase-admin ships no types.
 App: TypeAlias = Any

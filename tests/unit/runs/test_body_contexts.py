@@ -11,12 +11,12 @@ from pathlib import Path
 import flask
 import pytest
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
-from tests.conftest import Run as RunPython
 from tests.simulation.world import NAME
 from tests.unit.test_app import new_crons
 
 import firecron
 from firecron import FireCron, Run, Stopping, distributed_cron
+from rtdb_emulator_tests.helpers.processes import Run as RunPython
 
 Function = Callable[[Run], object]
 declare = distributed_cron(NAME, "* * * * *", retries=1, retry_backoff=0)

@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.conftest import Run
 from tests.unit.test_app import Heard, job, new_crons
 
 import firecron
 from firecron import FireCron, distributed_cron
 from firecron.base.events import Event
 from firecron.jobs import decorator as declarations
+from rtdb_emulator_tests.helpers.processes import Run
 
 LINES = {"crons.started", "crons.disabled", "crons.not_started"}
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import flask
 import flask.cli
 import pytest
-from tests.conftest import Run
 
 import firecron
 from firecron.scheduler.startup import reason_not_to_start
+from rtdb_emulator_tests.helpers.processes import Run
 
 FLASK_PARENT = "this is the parent of Flask's reloader; the jobs tick in its child"
 DJANGO_PARENT = "this is the parent of Django's reloader; the jobs tick in its child"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tools.browser import MISSING, find, problem
+
+from rtdb_emulator_tests.helpers.chromium import MISSING, find, problem
 
 
 def _program(folder: Path, script: str) -> str:

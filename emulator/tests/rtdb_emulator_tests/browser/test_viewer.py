@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
-from tests.browser.conftest import opened
-from tests.emulator.test_rest_wire import OWNER, call
 
 from rtdb_emulator.emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.browsers import opened
+from rtdb_emulator_tests.helpers.wire import OWNER, call
 
 Open: TypeAlias = Callable[..., AbstractContextManager[Page]]
 

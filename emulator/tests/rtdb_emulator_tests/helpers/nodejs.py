@@ -1,4 +1,4 @@
-"""Plays scenes of real Node clients (`scenes/*.mjs`) in a process that stays, because starting one takes long."""
+"""Plays scenes of real Node clients (`node/scenes/*.mjs`) in a process that stays, because starting one takes long."""
 
 from __future__ import annotations
 
@@ -11,19 +11,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-STAMP = HERE / "node_modules" / "installed.json"
+import pytest
+
+# Where the clients are, and their scenes.
+CLIENTS = Path(__file__).parents[1] / "node"
 
 # Seconds. A scene gives up after 20 seconds of waiting for one thing, and says for what.
 BOUND = 40.0
 
 
-def node() -> str | None:
-    """The Node.js that `make node` has installed the clients with; None if it hasn't."""
-    if not STAMP.exists():
+def node(packages: Path = CLIENTS) -> str | None:
+    """The Node.js that `make node` has installed the packages of this folder with; None if it hasn't."""
+    stamp = packages / "node_modules" / "installed.json"
+    if not stamp.exists():
         return None
-    found: str = json.loads(STAMP.read_text("utf-8"))["node"]
+    found: str = json.loads(stamp.read_text("utf-8"))["node"]
     return found if Path(found).exists() else None
+
+
+def needed(packages: Path = CLIENTS) -> str:
+    """The same; without one, the test is skipped."""
+    found = node(packages)
+    if found is None:
+        pytest.skip("what runs on Node.js is not installed: make node")
+    return found
 
 
 class Stage:
@@ -32,7 +43,7 @@ class Stage:
     def __init__(self, executable: str) -> None:
         # What the clients warn of shows in the test's output.
         self.process = subprocess.Popen(
-            [executable, str(HERE / "host.mjs")],
+            [executable, str(CLIENTS / "host.mjs")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import pytest
-from tests.node.nodejs import Scene, Stage, node
 
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.nodejs import Scene, Stage, needed
 
 
 class Play(Protocol):
@@ -23,10 +23,7 @@ class Begin(Protocol):
 @pytest.fixture(scope="session")
 def node_executable() -> str:
     """The Node.js that runs the clients; without one, the test is skipped."""
-    found = node()
-    if found is None:
-        pytest.skip("the Node clients are not installed: make node")
-    return found
+    return needed()
 
 
 @pytest.fixture(scope="session")

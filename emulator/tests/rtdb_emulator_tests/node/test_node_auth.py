@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.node.conftest import Begin, Play
 
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.node.conftest import Begin, Play
 
 OWN = {
     "rules": {

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 
-from tests.node.conftest import Play
-
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.node.conftest import Play
 
 
 def test_each_kind_of_write_is_stored(play: Play, rtdb: Rtdb) -> None:

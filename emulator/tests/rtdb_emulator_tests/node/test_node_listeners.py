@@ -7,11 +7,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.node.conftest import Begin, Play
-from tests.node.nodejs import Stage
 
 from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.nodejs import Stage
+from rtdb_emulator_tests.node.conftest import Begin, Play
 
 RULES = {"rules": {".read": True, ".write": True, "indexed": {".indexOn": ["s", "d/n", ".value"]}}}
 STATUS: list[object] = ["orderByChild", "s"]

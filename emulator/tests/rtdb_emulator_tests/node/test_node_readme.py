@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
-from tests.docs.documents import ROOT, Block, blocks
-from tests.node.nodejs import HERE
 
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.markdown import Block, blocks
+from rtdb_emulator_tests.helpers.nodejs import CLIENTS
 
-README = ROOT / "emulator" / "README.md"
+README = Path(__file__).parents[3] / "README.md"
 SCRIPTS = [block for block in blocks(README) if block.language == "javascript"]
 EMULATOR_HOST = "FIREBASE_DATABASE_EMULATOR_HOST"
 
@@ -34,7 +35,7 @@ def test_a_script_runs_to_its_end(script: Block, node_executable: str, rtdb: Rtd
     finished = subprocess.run(
         [node_executable, "--input-type=module", "-"],
         input=script.text.replace("9000", str(rtdb.emulator.port)),
-        cwd=HERE,
+        cwd=CLIENTS,
         env=environment,
         capture_output=True,
         text=True,

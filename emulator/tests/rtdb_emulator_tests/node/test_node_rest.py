@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.node.conftest import Play
-
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.node.conftest import Play
 
 EACH = 25
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.node.nodejs import Stage
-from tests.node.walk import walk
 
 from rtdb_emulator.pytest_plugin import Rtdb
+from rtdb_emulator_tests.helpers.nodejs import Stage
+from rtdb_emulator_tests.node.walk import walk
 
 
 @pytest.mark.parametrize("seed", [1, 2])

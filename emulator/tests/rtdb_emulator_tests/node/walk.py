@@ -1,4 +1,4 @@
-"""A random walk of two real clients: `make node-walk`, or `python -m tests.node.walk --seed 7 --steps 500`.
+"""A random walk of two real clients: `make node-walk`, or `python -m rtdb_emulator_tests.node.walk --seed 7`.
 
 In each step both clients begin up to two operations at once. What REST reads then must be what a plain model of the
 database has after these operations, in one of the orders that keep the order of each client. From time to time, and at
@@ -19,9 +19,9 @@ from random import Random, SystemRandom
 from typing import Any
 
 import requests
-from tests.node.nodejs import Scene, Stage, node
 
 from rtdb_emulator import Emulator
+from rtdb_emulator_tests.helpers.nodejs import Scene, Stage, node
 
 CLIENTS = 2
 KEYS = ("a", "b", "9", "10", "-2", "é")
@@ -256,7 +256,9 @@ def walk(stage: Stage, emulator: Emulator, namespace: str, seed: int, steps: int
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.node.walk", description="Two real clients walk at random.")
+    parser = argparse.ArgumentParser(
+        prog="python -m rtdb_emulator_tests.node.walk", description="Two real clients walk at random."
+    )
     parser.add_argument("--seed", type=int, default=SystemRandom().randrange(1_000_000), help="default: any")
     parser.add_argument("--steps", type=int, default=1000, help="default: %(default)s")
     options = parser.parse_args()

@@ -18,8 +18,6 @@ from firecron.cli.process import ProcessGroup, Signals
 from firecron.errors import NotStarted
 from firecron.settings import EMULATOR_HOST
 
-_EXTRA = {"httptools", "rtdb_emulator", "starlette", "uvicorn", "websockets"}
-
 Ticks = Annotated[int, typer.Option("--ticks", min=2, max=12, help="Number of ticks to play.")]
 Port = Annotated[
     int | None,
@@ -68,8 +66,10 @@ def emulator(
     """
     with answering():
         if not command:
-            from rtdb_emulator.cli import main
-
+            try:
+                from rtdb_emulator.cli import main
+            except ModuleNotFoundError as error:
+                raise _without_extra(error) from None
             files = (("--rules", rules), ("--import", imported), ("--export-on-exit", export))
             options = [part for option, file in files if file is not None for part in (option, str(file))]
             options += [] if port is None else ["--port", str(port)]
@@ -107,6 +107,6 @@ def _run(command: list[str], host: str, signals: Signals) -> int:
 
 
 def _without_extra(error: ModuleNotFoundError) -> Failure:
-    if (error.name or "").partition(".")[0] not in _EXTRA:
+    if (error.name or "").partition(".")[0] != "rtdb_emulator":
         raise error
-    return Failure(f"{error.name} is not installed: pip install 'firecron[emulator]'", Exit.USAGE)
+    return Failure("rtdb_emulator is not installed: pip install 'firecron[emulator]'", Exit.USAGE)

@@ -1,0 +1,1 @@
+"""The emulator's page in a real browser."""

@@ -1,0 +1,1 @@
+"""Real Node clients against the emulator."""
