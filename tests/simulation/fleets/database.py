@@ -115,10 +115,10 @@ class Wire:
     `fate` says what becomes of a request. A reply that comes while the machine `is_cut_off` is lost, too. `troubles`
     are the spans, in true time, in which a request had no answer within a second, or a bad one, or was to wait for its
     next try. `belated` has the times at which requests arrived that their sender had given up, `denied` those of
-    refusals by the rules, `requests` the time and the path of each request. `told_to_wait` has the path of each request
-    that was refused for now, and the span that the database has asked its sender to wait. `watched` has the time and
-    the path of each watch that was refused, `beats` the time of each beat that was answered. A sample of the time is
-    late by `skew` on its way there; if that is below zero, on its way back.
+    refusals by the rules, `requests` the time, the method and the path of each request. `told_to_wait` has the path of
+    each request that was refused for now, and the span that the database has asked its sender to wait. `watched` has
+    the time and the path of each watch that was refused, `beats` the time of each beat that was answered. A sample of
+    the time is late by `skew` on its way there; if that is below zero, on its way back.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Wire:
         self.belated: list[int] = []
         self.denied: list[int] = []
         self.first_answer: int | None = None
-        self.requests: list[tuple[int, str]] = []
+        self.requests: list[tuple[int, Method, str]] = []
         self.told_to_wait: list[tuple[str, int, int]] = []
         self.watched: list[tuple[int, str]] = []
         self.beats: list[int] = []
@@ -197,7 +197,7 @@ class Wire:
         scheduler, machine = self._scheduler, self._machine
         scheduler.point()
         left = deadline.remaining()
-        self.requests.append((scheduler.now, path))
+        self.requests.append((scheduler.now, method, path))
         fate, skew = self.fate(machine, method, path), self._skew if method in ("timestamp", "merge") else 0
         fate = replace(fate, there=fate.there + max(skew, 0), back=fate.back + max(-skew, 0))
         slow = SECOND + abs(skew)

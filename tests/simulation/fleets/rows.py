@@ -190,7 +190,7 @@ def too_many(row: Row, ticks: Sequence[Tick]) -> list[str]:
 def measure(row: Row, oracle: Oracle, instances: Mapping[str, Instance], database: Database) -> list[Tick]:
     """Return what the ticks of a row have cost, from the one on around which something happens."""
     job, path = oracle.jobs[_JOB.name], f"{LOCKS}{_JOB.name}"
-    asked = {name: [at for at, asked in one.wire.requests if asked == path] for name, one in instances.items()}
+    asked = {name: [at for at, _, asked in one.wire.requests if asked == path] for name, one in instances.items()}
     found = []
     for slot in job.spec.slots(_STRUCK, _STRUCK + row.ticks * _MINUTE - 1):
         start = time_of(slot) - EARLY
