@@ -30,6 +30,7 @@ from tests.invariants.mutants import RECORD_MUTANTS, Mutant
 from tests.invariants.mutants_holding import HOLDING_MUTANTS
 from tests.invariants.mutants_holds import HOLD_MUTANTS
 from tests.invariants.mutants_invariants import INVARIANTS
+from tests.invariants.mutants_lanes import LANE_MUTANTS
 from tests.invariants.mutants_retry_policy import HEARING_MUTANTS
 from tests.invariants.mutants_runs import RUN_MUTANTS
 from tests.invariants.mutants_steps import STEP_MUTANTS
@@ -44,7 +45,7 @@ from tests.mutation.reach import Reach, collect, digest, meaning
 from tests.mutation.trial import FAILED, Judged, Trials
 
 LOCK_MUTANTS = HEARING_MUTANTS + RECORD_MUTANTS + HOLDING_MUTANTS
-MUTANTS = LOCK_MUTANTS + INVARIANTS + STEP_MUTANTS + RUN_MUTANTS + VERDICT_MUTANTS + HOLD_MUTANTS
+MUTANTS = LOCK_MUTANTS + INVARIANTS + STEP_MUTANTS + RUN_MUTANTS + VERDICT_MUTANTS + HOLD_MUTANTS + LANE_MUTANTS
 
 # All mutants of these are listed by hand, so that none are generated.
 LISTED = {"lock/fields.py", "lock/lease.py", "lock/protocol.py", "lock/record.py", "steps/protocol.py"}

@@ -166,8 +166,8 @@ LANE_BREAKS: tuple[LaneBreak, ...] = (
     LaneBreak(
         "a hold is not noted",
         "lane",
-        ('        if self.current is attempt:\n            self.state = "holding"'),
-        ('        if False:\n            self.state = "holding"'),
+        '        self.state = "holding"\n',
+        "",
         "a fork",
     ),
     LaneBreak(
@@ -215,8 +215,8 @@ LANE_BREAKS: tuple[LaneBreak, ...] = (
     LaneBreak(
         "an attempt that tries without a lock has no place",
         "lane",
-        "if self.free <= is_trying:",
-        "if self.free <= 0:",
+        "(self.is_trying and not self.options.has_lease)",
+        "0",
         "overlap",
     ),
     LaneBreak(
@@ -257,7 +257,7 @@ LANE_BREAKS: tuple[LaneBreak, ...] = (
     LaneBreak(
         "a stop takes the lane from an attempt that tries",
         "lane",
-        ('        if self.current is not None and self.state == "trying":\n            return None\n        pending'),
+        ("        if self.is_trying:\n            return None\n        pending"),
         "        pending",
         "a stop",
     ),

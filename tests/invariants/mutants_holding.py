@@ -118,7 +118,17 @@ LEASES = in_file(
     ('            self._state = "releasing"  # from here on', "            pass  # from here on", LEASE),
     ("isinstance(left, Lost) and not was_lost:", "isinstance(left, Lost):", LEASE),
     ("isinstance(left, Lost) and not was_lost:", "False:", LEASE),
-    ("            self._lost.set()\n        self.database.ended", "        self.database.ended", LEASE),
+    ('            self._lost.set()\n            self._state = "r', '            self._state = "r', LEASE),
+    (
+        '            self._lost.set()\n            self._state = "releasing"',
+        '            self._state = "releasing"\n            self._lost.set()',
+        LEASE,
+    ),
+    (
+        "            self._lost.set()  # before the loss is reported: listeners and log handlers may be slow\n",
+        '            self._state = "lost"\n            self._lost.set()\n',
+        LEASE,
+    ),
     ("            self._was_lost = was_lost or isinstance(left, Lost)\n", "", LEASE),
     ("            if not was_lost:\n", "            if True:\n", LEASE),
     ("            self._was_lost = True\n", "", LEASE),

@@ -154,8 +154,8 @@ class Lease:
         with self._state_lock:
             if self._state in ("releasing", "released"):
                 return False
-            self._state = "releasing"  # from here on the lease is neither trusted nor renewed
             self._lost.set()
+            self._state = "releasing"  # from here on the lease is neither trusted nor renewed
         self.database.ended(self, None)
         left = self._release(outcome, finished, tick, before)
         with self._state_lock:
@@ -257,9 +257,9 @@ class Lease:
         with self._state_lock:
             if self._state != "held":
                 return
-            self._state = "lost"
-            self._was_lost = True
             self._lost.set()  # before the loss is reported: listeners and log handlers may be slow
+            self._state = "lost"  # after the flag, which tells all others once the lease is not held
+            self._was_lost = True
         self._report_lost(why)
         self.database.ended(self, None)
 

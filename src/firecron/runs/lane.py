@@ -239,6 +239,8 @@ HOLDS = "the minimum hold of its last run is not over"
 NEWER = "a newer tick came"
 UNWANTED = "the job does not run here any more (paused, or removed)"
 
+_ITS_WORKER = "nobody but the worker that tries with the attempt says what becomes of it"
+
 State: TypeAlias = Literal["called", "trying", "waiting", "holding"]
 
 
@@ -268,6 +270,11 @@ class Lane:
     def free(self) -> int:
         """How many more runs may begin."""
         return self.options.places(self.most) - len(self.running) - len(self.reserved)
+
+    @property
+    def is_trying(self) -> bool:
+        """Whether the current attempt asks for the lock."""
+        return self.current is not None and self.state == "trying"
 
     # --- attempts
 
@@ -299,14 +306,14 @@ class Lane:
 
     def hold(self, attempt: Attempt) -> list[LaneCommand]:
         """The minimum hold of the attempt's last run is not over."""
-        if self.current is attempt:
-            self.state = "holding"
+        assert self.current is attempt, _ITS_WORKER
+        self.state = "holding"
         return self.settle()
 
     def wait(self, attempt: Attempt, pending: PendingClaim | None) -> list[LaneCommand]:
         """The attempt's try was refused, and it tries again, with this claim."""
-        if self.current is attempt:
-            self.state, self.pending = "waiting", pending
+        assert self.current is attempt, _ITS_WORKER
+        self.state, self.pending = "waiting", pending
         return self.settle()
 
     def recall(self, attempt: Attempt, plan: object) -> list[LaneCommand]:
@@ -356,8 +363,7 @@ class Lane:
 
         If the job holds no lock, nothing else keeps the run and an attempt that is trying apart.
         """
-        is_trying = self.current is not None and self.state == "trying" and not self.options.has_lease
-        if self.free <= is_trying:
+        if self.free <= (self.is_trying and not self.options.has_lease):
             return False
         self.reserved.add(attempt)
         return True
@@ -391,7 +397,7 @@ class Lane:
         """
         self.line.clear()
         self.open = self.look = self.looks_at = None
-        if self.current is not None and self.state == "trying":
+        if self.is_trying:
             return None
         pending, self.current, self.pending = self.pending, None, None
         return pending

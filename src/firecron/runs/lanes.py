@@ -290,9 +290,9 @@ class Lanes:
         lane = attempt.lane
         with self._lock:
             commands = lane.vacate(attempt)
-            if again and not commands and lane.current is not None and lane.state == "called":
+            if again and lane.called is not None:
                 # Perhaps not called yet; to call it twice does no harm.
-                commands = [LaneCommand("call", lane.current)]
+                commands = [LaneCommand("call", lane.called)]
         self._carry_out(commands)
 
     # --- a stop

@@ -16,6 +16,7 @@ from tests.unit.threads import Watched
 
 from firecron import Cancelled, Lease, LeaseLost
 from firecron.base.clocks import TimedLock
+from firecron.base.flag import Flag
 from firecron.errors import Denied, Unavailable
 
 NINE = datetime(2026, 11, 18, 9, 0, tzinfo=UTC)
@@ -67,6 +68,25 @@ def test_a_lease_is_lost_once(world: World, one: Instance) -> None:
     assert told.level == logging.ERROR
     assert told.message == 'Lock "job" lost: its lease ran out and was not renewed'
     assert told.fields["holder"] == lease.holder
+
+
+@pytest.mark.parametrize(
+    "end", [lambda lease: lease.lose("lost"), lambda lease: lease.release()], ids=["lost", "released"]
+)
+def test_nobody_finds_a_lease_that_is_neither_held_nor_lost(one: Instance, end: Callable[[Lease], object]) -> None:
+    """The flag is set before all else: another thread may look just then, long after the lease's end."""
+    lease = one.acquire()
+    was_held: list[bool] = []
+
+    class Looked(Flag):
+        def set(self) -> None:
+            was_held.append(lease.is_held())
+            super().set()
+
+    vars(lease)["_lost"] = Looked()
+    end(lease)
+    assert lease.lost
+    assert was_held == [True]
 
 
 def test_what_is_lost_before_its_end_is_kept_no_more(world: World, one: Instance) -> None:

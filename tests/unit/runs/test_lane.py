@@ -495,9 +495,40 @@ def test_a_worker_goes_on_with_whoever_is_called() -> None:
     bench = Bench("called")
     bench.lane.stand(bench.new)
     called = [bench.lane.called]
+    assert bench.lane.enter(bench.old) == []
     bench.lane.enter(bench.new)
     assert [*called, bench.lane.called] == [bench.new, None]
     assert bench.lane.enter(bench.new) == bench.lane.enter(bench.old) == []
+
+
+def test_what_becomes_of_an_older_attempt_leaves_the_current_one_alone() -> None:
+    """The plan of an attempt that a newer one has displaced is void, and its end is not the newer one's."""
+    bench = Bench("waiting")
+    bench.lane.stand(bench.new)
+    bench.lane.enter(bench.new)
+    assert bench.lane.leave(bench.old) == []
+    bench.lane.wait(bench.new, bench.claim)
+    assert bench.lane.recall(bench.old, bench.old.plan) == []
+    assert str(bench) == "new waiting, claim is pending"
+
+
+@pytest.mark.parametrize("how", ["leave", "begin"])
+def test_a_claim_that_was_answered_is_not_pending_any_more(how: str) -> None:
+    """The next attempt makes a claim of its own, with another token."""
+    bench = Bench("waiting")
+    bench.lane.recall(bench.old, bench.old.plan)
+    bench.lane.enter(bench.old)
+    assert bench.lane.pending is bench.claim
+    getattr(bench.lane, how)(bench.old)
+    assert bench.lane.pending is None
+
+
+def test_after_an_unwanted_attempt_the_next_in_line_is_called() -> None:
+    """The job may be another one of its name, which is wanted."""
+    bench = Bench("called", KEEP_ALL)
+    bench.lane.stand(bench.new)
+    bench.told = bench.lane.drop(bench.old)
+    assert str(bench) == "new called: skip old unwanted, call new"
 
 
 def test_a_stop_drops_what_stands_in_line_and_what_was_planned() -> None:
@@ -516,8 +547,11 @@ def test_a_stop_drops_what_stands_in_line_and_what_was_planned() -> None:
 @pytest.mark.parametrize(("options", "free"), [(SKIP, True), (ALLOW, False)])
 def test_an_attempt_that_tries_for_the_last_place_has_it_without_a_lock(options: dict[str, object], free: bool) -> None:
     """A run by hand may ask for the lock beside it; where the job holds none, both would run."""
-    bench = Bench("trying", options)
+    bench = Bench("called", options)
     bench.lane.most = 1
+    assert bench.lane.reserve(bench.hand)
+    bench.lane.vacate(bench.hand)
+    bench.lane.enter(bench.old)
     assert bench.lane.reserve(bench.hand) is free
     bench.lane.leave(bench.old)
     assert bench.lane.reserve(bench.look) is not free

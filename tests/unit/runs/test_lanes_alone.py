@@ -11,11 +11,13 @@ from tests.unit.locks import lock_of
 from firecron import distributed_cron
 from firecron.base.events import Event
 from firecron.base.flag import begin_child
+from firecron.base.instants import to_milliseconds
 from firecron.jobs.job import Job, explore
+from firecron.jobs.registry import Result
 from firecron.lock.blocks import Tries
 from firecron.lock.database import Database
 from firecron.lock.refusal import Refusal
-from firecron.runs.lane import Attempt, Lane, PendingClaim
+from firecron.runs.lane import Attempt, Lane, LaneCommand, PendingClaim
 from firecron.runs.lanes import Lanes
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
@@ -57,8 +59,9 @@ class Bench:
         self.worked: list[tuple[str, object]] = []
         self.answers: list[float | None] = []
         self.told: list[Event] = []
+        self.timing = FakeTiming()
         database = Database(
-            settings=load(max_concurrent=2), store=MemoryStore(lambda: 0), timing=FakeTiming(), has_threads=False
+            settings=load(max_concurrent=2), store=MemoryStore(lambda: 0), timing=self.timing, has_threads=False
         )
         database.events.subscribe(self.told.append)
         self.lanes = Lanes(database, self)
@@ -113,6 +116,13 @@ class Bench:
         self.calls.clear()
         return turn, pending
 
+    def by_hand(self) -> Attempt:
+        """A run by hand that has no place yet."""
+        return self.lanes.attempt(self.job, None, "manual", is_patient=False)
+
+    def mono(self) -> float:
+        return self.timing.mono()
+
     def work(self) -> None:
         """What the crew was given is done."""
         calls, self.calls = self.calls, []
@@ -132,6 +142,59 @@ def test_a_worker_enters_once() -> None:
     assert not bench.lanes.enter(turn)
     bench.lanes.play(Lane.leave, turn)
     assert not bench.lanes.enter(turn)
+
+
+def test_a_worker_that_finds_its_place_taken_does_not_try() -> None:
+    """Not even if its attempt is told of as it goes back to the line."""
+    bench = Bench()
+    older, turn = bench.turn(0), bench.came(60)
+    assert bench.lanes.reserve(bench.by_hand())
+    bench.lanes.stand(older)
+    assert not bench.lanes.enter(turn)
+    assert bench.skipped() == [slot(0)]
+
+
+def test_the_newest_tick_that_was_seen_is_known_by_its_name() -> None:
+    """Once a worker has been at an attempt, what its runs and refusals show is known of the job; before it nothing."""
+    bench = Bench()
+    assert bench.lanes.claimed("job") is None
+    bench.came(0).results.append(Result(None, None, Refusal("job", "slot_done", "done", slot=slot(60))))
+    assert bench.lanes.claimed("job") is None
+    bench.work()
+    assert bench.lanes.claimed("job") == to_milliseconds(slot(60))
+
+
+def test_a_lane_goes_by_the_job_that_has_the_name_now() -> None:
+    """A job that was removed and added again with other options has its own places."""
+    bench = Bench()
+    lane = bench.lanes.lane(bench.job)
+    assert lane.free == 1
+    assert bench.lanes.lane(Bench(overlap="allow").job) is lane
+    assert lane.free == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "had_others", "flags"),
+    [
+        ({}, False, (True, False)),
+        ({}, True, (True, True)),
+        (QUEUE, True, (False, True)),
+        ({"once_per_tick": False},) * 3,
+    ],
+)
+def test_a_tick_from_before_the_instance_is_asked_for_late(
+    options: dict[str, object], had_others: bool, flags: tuple[bool, bool]
+) -> None:
+    """It is for the others to report; with once_per_tick=False nothing shows whether it has run, and it is left out."""
+    bench = Bench(**options)
+    bench.lanes.look_back(bench.job, slot(0), had_others=had_others)
+    turn = bench.lanes.lane(bench.job).current
+    assert (turn is not None) == ("once_per_tick" not in options)
+    if turn is not None:
+        assert (turn.is_later, turn.had_others) == flags
+        bench.came(60)
+        assert bench.lanes.lane(bench.job).current is not turn
+        assert bench.skipped() == []
 
 
 def test_of_ticks_that_wait_for_a_worker_the_newest_tries() -> None:
@@ -218,7 +281,7 @@ def test_a_claim_that_nobody_goes_on_with_is_given_up() -> None:
     """If a run by hand takes the place between two tries, and the tick is skipped, a worker drops its claim."""
     bench = Bench()
     turn, pending = bench.waiting()
-    place = bench.lanes.attempt(bench.job, None, "manual", is_patient=False)
+    place = bench.by_hand()
     assert bench.lanes.reserve(place)
     bench.lanes.play(Lane.recall, turn, turn.plan)
     assert not bench.lanes.enter(turn)
@@ -251,13 +314,15 @@ def test_a_tick_asks_the_run_before_it_to_end() -> None:
 def test_a_place_is_left_twice_after_an_interruption(options: dict[str, object]) -> None:
     """The second call has whoever is called then called once more: the first one may have been interrupted."""
     bench = Bench(**options)
-    place = bench.lanes.attempt(bench.job, None, "manual", is_patient=False)
+    place = bench.by_hand()
     assert bench.lanes.reserve(place)
     turn = bench.came(0)
     for again, calls in ((False, 1), (False, 1), (True, 2)):
         bench.lanes.vacate(place, again=again)
         assert len(bench.calls) == calls
     assert bench.lanes.enter(turn)
+    bench.lanes.vacate(place, again=True)
+    bench.lanes.play(Lane.leave, turn)
     bench.lanes.vacate(place, again=True)
     assert len(bench.calls) == 2
 
@@ -287,10 +352,25 @@ def test_a_lock_is_looked_at_once_when_it_expires() -> None:
     assert [instant for instant, _ in bench.planned] == [5]
     bench.lanes.clear()
     bench.lanes.look_again(bench.job, 9)
-    for _, look in bench.planned:
-        look()
+    (_, void), (_, look) = bench.planned
+    void()
+    assert bench.lanes.lane(bench.job).current is None
+    look()
     bench.lanes.look_again(bench.job, 12)
     assert ([instant for instant, _ in bench.planned], len(bench.calls)) == ([5, 9, 12], 1)
+    turn = bench.lanes.lane(bench.job).current
+    assert turn is not None
+    assert turn.insists
+
+
+@pytest.mark.parametrize("insists", [False, True])
+def test_a_look_may_insist(insists: bool) -> None:
+    """Only one for a lock that was seen to expire tries again soon."""
+    bench = Bench()
+    bench.lanes.look(bench.job, insists=insists)
+    turn = bench.lanes.lane(bench.job).current
+    assert turn is not None
+    assert (turn.due, turn.insists) == (None, insists)
 
 
 def test_of_two_plans_for_one_time_the_last_one_counts() -> None:
@@ -302,16 +382,17 @@ def test_of_two_plans_for_one_time_the_last_one_counts() -> None:
     for follow.left in (99.0, 0.005, 0.0055, 99.0):
         bench.lanes.replan(turn.lane)
     assert [seconds for seconds, _ in bench.planned] == [20.0, 0.005, 20.0]
-    for _, call in bench.planned:
+    for (_, call), calls in zip(bench.planned, (0, 0, 1), strict=True):
         call()
-    assert len(bench.calls) == 1
+        assert len(bench.calls) == calls
 
 
 def test_only_what_waits_for_a_lock_is_planned_anew() -> None:
     """What tries, and what waits for the database, goes by its own plan."""
     bench = Bench(**QUEUE)
     turn, pending = bench.waiting()
-    pending.follow = Follow()
+    follow = pending.follow = Follow()
+    follow.left = 5.0
     bench.lanes.replan(turn.lane)
     pending.refusal = Refusal("job", "unavailable", "no reply")
     bench.lanes.replan(turn.lane)
@@ -319,3 +400,65 @@ def test_only_what_waits_for_a_lock_is_planned_anew() -> None:
     bench.lanes.play(Lane.recall, turn, turn.plan)
     bench.lanes.replan(turn.lane)
     assert bench.planned == []
+
+
+def test_what_waits_without_a_claim_goes_by_its_own_plan() -> None:
+    """An attempt whose own tick was missed tries again at once, and has nothing pending."""
+    bench = Bench()
+    turn = bench.came(0)
+    assert bench.lanes.enter(turn)
+    bench.lanes.play(Lane.wait, turn, None)
+    bench.answers = [0.0]
+    bench.work()
+    assert [seconds for seconds, _ in bench.planned] == [0.0]
+
+
+def test_a_grace_that_is_over_is_planned_for_at_once() -> None:
+    """What is heard after its end plans no call for a time that has passed."""
+    bench = Bench(**QUEUE)
+    turn, pending = bench.waiting()
+    follow = pending.follow = Follow()
+    follow.left, pending.refusal, turn.tries_at = 5.0, Refusal("job", "held", "held"), 9_000.0
+    pending.ends = bench.mono() - 50.0
+    bench.lanes.replan(turn.lane)
+    assert [seconds for seconds, _ in bench.planned] == [0.0]
+
+
+def test_what_was_heard_during_a_try_is_not_lost() -> None:
+    """The delay that the worker returns was computed before: the plan is made anew as the attempt begins to wait."""
+    bench = Bench(**QUEUE)
+    turn = bench.came(0)
+    assert bench.lanes.enter(turn)
+    pending = PendingClaim(turn)
+    follow = pending.follow = Follow()
+    follow.left, pending.refusal = 0.5, Refusal("job", "held", "held")
+    bench.lanes.play(Lane.wait, turn, pending)
+    bench.answers = [2.5]
+    bench.work()
+    assert [seconds for seconds, _ in bench.planned] == [2.5, 0.5]
+
+
+def test_a_claim_without_an_answer_is_for_one_call_for_the_same_tick() -> None:
+    """It goes on with the first call for that tick. A call for another one finds none, and neither do later ones."""
+    bench = Bench()
+    first, same, other = (bench.lanes.attempt(bench.job, slot(tick), "http") for tick in (0, 0, 60))
+    assert bench.lanes.take_unanswered(first) is None
+    pending = PendingClaim(first)
+    for call, found in ((same, pending), (other, None)):
+        bench.lanes.leave_unanswered(first, pending)
+        assert bench.lanes.take_unanswered(call) is found
+        assert bench.lanes.take_unanswered(same) is None
+    assert pending.attempt is same
+
+
+def test_what_was_left_behind_calls_nobody() -> None:
+    """A run and a try that go on after a stop have no worker for what they leave to do."""
+    bench = Bench(overlap="allow")
+    run, trying = bench.running(0), bench.came(60)
+    assert bench.lanes.enter(trying)
+    bench.calls.clear()
+    bench.lanes.stopping.set()
+    bench.lanes.clear()
+    bench.lanes.play(Lane.end, run, goes_on=True, holds=False)
+    assert bench.lanes.play(Lane.leave, trying) == [LaneCommand("call", run)]
+    assert bench.calls == []

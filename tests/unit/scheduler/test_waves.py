@@ -223,6 +223,30 @@ def test_a_tick_whose_time_is_not_known_is_asked_for_at_once() -> None:
     assert bench.asked == [("09:01:00", 60, False)]
 
 
+def test_a_tick_stays_open_while_the_time_is_not_known_any_more() -> None:
+    """When it ends is known since it came: it is left to others until then."""
+    job = make_job(grace=600)
+    bench = Bench(job)
+    bench.know(SIZE)
+    bench.due_with(100, job)
+    bench.until(61)
+    bench.timing.step_wall(100)
+    for seconds in (90, 120):
+        bench.until(seconds)
+        bench.beat(SIZE)
+    assert bench.asked == []
+
+
+def test_a_tick_after_a_stop_is_not_left_open() -> None:
+    """It is asked for at once, and that finds the stop."""
+    job = make_job()
+    bench = Bench(job)
+    bench.know(SIZE)
+    bench.lanes.stopping.set()
+    bench.due_with(100, job)
+    assert [time for time, _, _ in bench.asked] == ["09:01:00"]
+
+
 def test_a_newer_tick_takes_the_place_of_an_open_one() -> None:
     """Only the newest tick of a job is judged."""
     job = make_job(grace=600)
@@ -338,13 +362,15 @@ def test_what_is_forgotten_is_not_asked_for() -> None:
         assert bench.group.size() is None
 
 
-def test_a_look_does_not_come_too_early() -> None:
-    """A tick that comes between two milliseconds is looked at after its wave's time, and not again and again before."""
+@pytest.mark.parametrize(("came", "judged"), [(60.0003, 60.0003), (60.0008, 60.0019)])
+def test_a_look_does_not_come_too_early(came: float, judged: float) -> None:
+    """A tick that comes, or is judged, between two milliseconds is looked at after its wave's time, and once."""
     job = make_job()
     bench = Bench(job)
     bench.know(SIZE)
-    bench.until(60.0003)
-    bench.due_with(4.5, job, seconds=60.0003)
+    bench.until(came)
+    bench.due_with(4.5, job, seconds=came)
+    bench.timing.advance(judged - came)
     bench.until(119)
     assert [(lag, is_later) for _, lag, is_later in bench.asked] == [(61, True)]
     assert bench.looks == 2
