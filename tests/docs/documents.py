@@ -144,6 +144,10 @@ def why_left_out(command: Command) -> str | None:
             return "runs in tests/process/test_demo.py"
         case ["make", *_]:
             return "makes an environment; its target is checked"
+        case ["python3", "-m", "venv", *_]:
+            return "makes an environment"
+        case ["uvicorn", *_]:
+            return "runs in tests/docs/test_walk.py"
         case ["source", ".venv/bin/activate"]:
             return "is the environment that the tests run in"
         case ["firecron", "emulator"] if served[:1] == ["python"]:

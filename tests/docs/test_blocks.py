@@ -177,8 +177,10 @@ def test_nothing_but_this_is_left_out() -> None:
         "make",
         "npm",
         "pip",
+        "python3",
         "rtdb-emulator",
         "source",
+        "uvicorn",
     }
     assert {command.tool for command in LEFT_OUT} <= tools | {"source"}
     assert "firecron" in {command.tool for command in COMMANDS if command not in LEFT_OUT}

@@ -141,6 +141,18 @@ def test_the_emulator_is_published_first() -> None:
     assert (release["publish"]["needs"], release["emulator"]["needs"]) == ("emulator", "build")
 
 
+def test_the_repository_has_one_address() -> None:
+    """Every address of the repository, in each text and workflow, is the one that the project's metadata name."""
+    home = PROJECT["urls"]["Homepage"]
+    texts = [*TEXTS, *ROOT.glob(".github/**/*.yml"), ROOT / "pyproject.toml"]
+    named = {
+        found
+        for text in texts
+        for found in re.findall(r"https://github\.com/[\w-]+/firecron\b", text.read_text("utf-8"))
+    }
+    assert named == {home}
+
+
 ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)\s+\S")
 # An item's mark behind the end of a sentence, with a new sentence after it.
 INLINE_CODE = re.compile(r"`[^`]*`")  # a cron line has stars, and may have H(1-5) before them

@@ -21,6 +21,7 @@ from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator_tests.helpers.markdown import blocks
 
 PAGE = ROOT / "README.md"
+TUTORIAL = ROOT / "docs" / "tutorial" / "first-job.md"
 SCRIPT_PAGE = ROOT / "docs" / "how-to" / "starting-and-stopping.md"
 HERE = "runs in tests/docs/test_walk.py"
 
@@ -90,6 +91,35 @@ def test_three_instances_as_the_readme_says(tmp_path: Path, inherited: dict[str,
     assert len(greeted) >= 2
     assert len(greeted) == len({*greeted})
     assert sum("crons.stopped" in text for text in said) == 3
+
+
+def test_the_tutorials_job_survives_a_kill(rtdb: Rtdb, tmp_path: Path, inherited: dict[str, str]) -> None:
+    """With the tutorial's file, rules and command, the tick of a worker that is killed is run again by another one."""
+    [saved] = [block for block in blocks(TUTORIAL) if block.file == "main.py"]
+    [command] = [command for command in shell(TUTORIAL) if why_left_out(command) == HERE]
+    # Ticks, parts and a lease that are shorter, and a port that is free.
+    text = saved.text
+    for said, instead in {"* * * * *": "*/3 * * * * *", "lock_ttl=10": "lock_ttl=6", "sleep(1)": "sleep(0.1)"}.items():
+        assert text.count(said) == 1
+        text = text.replace(said, instead)
+    Path(tmp_path, "main.py").write_text(text, "utf-8")
+    rtdb.set_rules(ROOT / "emulator" / "database.rules.json")
+    database = {"FIREBASE_DATABASE_EMULATOR_HOST": rtdb.emulator.host, "FIRECRON_DATABASE_URL": rtdb.url}
+    environment = inherited | database | {"FIRECRON_UID": "firecron"}
+    line = command.text.replace("8000", "0")
+    with begun(["bash", "-c", f"exec env {line}"], tmp_path, environment) as walk:
+        assert walk.stdout is not None
+        tick = killed = None
+        for text in walk.stdout:
+            part = re.match(r"part (\d+) of (send-report:\S+), by process (\d+)", text)
+            if part and tick is None and int(part[1]) == 3:
+                tick, killed = part[2], part[3]
+                os.kill(int(part[3]), signal.SIGKILL)
+            elif part and killed not in (None, part[3]):
+                assert (part[1], part[2]) == ("0", tick)
+                break
+        else:
+            raise AssertionError("the tick was not run again")
 
 
 def test_the_script_ends_in_order(rtdb: Rtdb, tmp_path: Path, inherited: dict[str, str]) -> None:

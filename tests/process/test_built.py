@@ -22,7 +22,7 @@ from tests.stores.least_privilege import RULES
 import rtdb_emulator
 from firecron import __version__ as version
 
-REPOSITORY = "https://github.com/firecron/firecron"
+REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]["Homepage"]
 RAW = "https://raw.githubusercontent.com/firecron/firecron/main"
 
 
