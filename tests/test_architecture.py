@@ -37,7 +37,7 @@ LAYERS = (
     ("locks", "logging"),
     ("app",),
     ("outbox",),
-    ("otel", "sentry", "pings"),
+    ("otel", "sentry", "pings", "notify"),
     ("testing",),
     ("demo",),
     ("cli",),
@@ -61,10 +61,10 @@ HOMES = {
 WITHOUT_THREADS = ("cron", "lock.record", "lock.protocol", "runs.policy", "runs.lane", "ops.views", "ops.health")
 
 KNOWS_RTDB = ("rtdb", "lock.database", "ops", "cli")
-# A server of certificates or pings that drips must not hold a thread, and only the transport has a wall deadline
-# (decision 0019).
+# A server of certificates, pings or messages that drips must not hold a thread, and only the transport has a wall
+# deadline (decision 0019).
 ALLOWED_PAST_THE_PORT = {
-    (module, target) for module in ("triggers.access", "pings") for target in ("rtdb.transport", "rtdb.failures")
+    (module, target) for module in ("triggers.access", "outbox") for target in ("rtdb.transport", "rtdb.failures")
 }
 
 CONVERSIONS = ("to_text", "to_milliseconds", "to_datetime")

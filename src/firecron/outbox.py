@@ -1,7 +1,7 @@
 """What channels to services outside have in common: which runs they report, and an outbox that delays none of these.
 
 A channel reports runs to a service that raises the alarm if one doesn't come: `pings` by an outbox, `sentry` by the
-queue of Sentry's SDK. A channel is a function that hears of the runs:
+queue of Sentry's SDK. Or it tells people, as `notify` does. A channel is a function that hears of the runs:
 
     outbox = Outbox("pings", courier, lambda: last_moments(crons))
     end = report_runs(crons, lambda event: outbox.add(...), outbox.flush)
@@ -15,18 +15,26 @@ still waits when the instance stops, the channel is ended or the process exits h
 instance's grace. In a forked child nothing waits: the parent sends its messages.
 
 What the outbox doesn't promise: that a message arrives once. A service whose reply was lost may get it twice.
+
+Couriers that speak HTTP share `Http`, which follows no redirect. A message's URL is a secret: it is in no error.
 """
 
 from __future__ import annotations
 
 import atexit
 import threading
+from base64 import b64encode
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from urllib.parse import unquote, urlsplit
 
+from firecron import __version__
+from firecron.base.clocks import Deadline, SystemTiming
 from firecron.base.events import Event
 from firecron.base.flag import in_each_process
+from firecron.rtdb.failures import NoReply
+from firecron.rtdb.transport import Reply, Transport
 from firecron.scheduler.startup import evaluate_guard
 
 if TYPE_CHECKING:
@@ -37,16 +45,19 @@ if TYPE_CHECKING:
 LAST_MOMENTS = 2.0
 
 
-def report_runs(crons: FireCron, hear: Callable[[Event], object], flush: Callable[[], object]) -> Callable[[], None]:
+def report_runs(
+    crons: FireCron, hear: Callable[[Event], object], flush: Callable[[], object], also: Collection[str] = ()
+) -> Callable[[], None]:
     """Call `hear` with each event of a run to report, and with `crons.started`. Return a function that ends this.
 
-    `flush` sends what waits, within the `last_moments`. It is called when the instance stops, and at the end.
+    In production events with the slugs in `also` are reported, too, whatever they are of. `flush` sends what waits,
+    within the `last_moments`. It is called when the instance stops, and at the end.
     """
 
     def pass_on(event: Event) -> None:
         if event.slug == "crons.stopped":
             flush()
-        elif event.slug == "crons.started" or _is_reported(crons, event):
+        elif event.slug == "crons.started" or ((event.slug in also or _is_of_tick(event)) and may_speak(crons)):
             hear(event)
 
     unsubscribe = crons.events.subscribe(pass_on)
@@ -63,10 +74,14 @@ def last_moments(crons: FireCron) -> float:
     return crons.engine.seconds_left(LAST_MOMENTS)
 
 
-def _is_reported(crons: FireCron, event: Event) -> bool:
-    is_of_tick = event.slug.startswith("run.") and "slot" in event.fields
+def may_speak(crons: FireCron) -> bool:
+    """Return whether this process is one of production."""
     # A service that scales to zero has enabled=False, and runs its jobs nevertheless: there the variable decides.
-    return is_of_tick and (crons.verdict.may_tick or evaluate_guard(None, crons.settings).may_tick)
+    return crons.verdict.may_tick or evaluate_guard(None, crons.settings).may_tick
+
+
+def _is_of_tick(event: Event) -> bool:
+    return event.slug.startswith("run.") and "slot" in event.fields
 
 
 # --- the outbox
@@ -80,11 +95,15 @@ MessageT_contra = TypeVar("MessageT_contra", contravariant=True)
 
 
 class NotTaken(Exception):
-    """A service didn't take a message. If `is_final`, another try can't end otherwise."""
+    """A service didn't take a message. If `is_final`, another try can't end otherwise.
 
-    def __init__(self, why: str, *, is_final: bool = False) -> None:
+    `pause` is how many seconds the service has asked to be left alone; None: it has not said.
+    """
+
+    def __init__(self, why: str, *, is_final: bool = False, pause: float | None = None) -> None:
         super().__init__(why)
         self.is_final = is_final
+        self.pause = pause
 
 
 class Courier(Protocol[MessageT_contra]):
@@ -186,9 +205,84 @@ class Outbox(Generic[MessageT]):
                 tries += 1
                 if error.is_final or tries == TRIES:
                     return str(error)
+                pause = PAUSE if error.pause is None else error.pause
             except Exception as error:
                 return f"{type(error).__name__}: {error}"
             else:
                 return None
             with self._changed:
-                self._changed.wait_for(lambda: self._is_closed, PAUSE)
+                self._changed.wait_for(lambda: self._is_closed, pause)
+
+
+# --- HTTP
+
+# Bytes of a reply. Its status is all that counts.
+_MOST_READ = 10_000
+# A service that asks for a longer pause gets no second try.
+LONGEST_PAUSE = 10.0
+
+
+def is_url(text: str) -> bool:
+    """Return whether something can be sent to this: http or https, with a host."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+class Http:
+    """Connections to the services of one courier, one to each host. All threads may use it."""
+
+    def __init__(self) -> None:
+        self._timing = SystemTiming()
+        in_each_process(self._begin_process)
+
+    def _begin_process(self) -> None:
+        self._transports: dict[str, Transport] = {}
+
+    def send(self, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float) -> Reply:
+        """Get the URL, or post the body to it, and return the reply. A user and password in the URL are sent.
+
+        Raise NotTaken, without the URL, if no reply comes within `timeout` seconds.
+        """
+        parts = urlsplit(url)
+        credentials, _, place = parts.netloc.rpartition("@")
+        host = f"{parts.scheme}://{place}"
+        transport = self._transports.get(host)
+        if transport is None:
+            transport = self._transports[host] = Transport(host, 1, most=_MOST_READ)
+        target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
+        sent = {"User-Agent": f"firecron/{__version__}", **headers}
+        if credentials:
+            sent["Authorization"] = f"Basic {b64encode(unquote(credentials).encode()).decode()}"
+        deadline = Deadline.after(self._timing, timeout)
+        try:
+            return transport.send("GET" if body is None else "POST", target, sent, body, deadline)
+        except NoReply as error:
+            raise NotTaken(str(error)) from error
+
+    def close(self) -> None:
+        """Close the connections."""
+        for transport in self._transports.values():
+            transport.close()
+
+
+def check_reply(reply: Reply) -> None:
+    """Raise NotTaken unless the service has taken the message."""
+    status = reply.status
+    if 200 <= status < 300:
+        return
+    # Its own words for the status may quote the URL.
+    why = f"the service returned {status}"
+    if 300 <= status < 400:
+        raise NotTaken(f"{why}: redirects are not followed; give the URL that this one leads to", is_final=True)
+    pause = _asked_pause(reply.headers.get("retry-after")) if status in (429, 503) else None
+    if pause is not None and pause > LONGEST_PAUSE:
+        raise NotTaken(f"{why}, and asks for a pause of {pause:g} s", is_final=True)
+    raise NotTaken(why, is_final=status < 500 and status != 429, pause=pause)
+
+
+def _asked_pause(text: str | None) -> float | None:
+    """Return the seconds of a `Retry-After`; None without one, or if it is a date."""
+    return float(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else None

@@ -20,22 +20,16 @@ from __future__ import annotations
 import logging
 import re
 import string
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote
 
-from firecron import __version__
-from firecron.base.clocks import Deadline, SystemTiming
 from firecron.base.events import Event, Events
-from firecron.base.flag import in_each_process
 from firecron.base.identity import attempt_id
 from firecron.errors import ConfigurationError, UnknownJob
-from firecron.outbox import NotTaken, Outbox, last_moments, report_runs
-from firecron.rtdb.failures import NoReply
-from firecron.rtdb.transport import Reply, Transport
+from firecron.outbox import Http, NotTaken, Outbox, check_reply, is_url, last_moments, report_runs
 
 if TYPE_CHECKING:
     from firecron.app import FireCron
@@ -48,8 +42,6 @@ TIMEOUT = 5.0
 _LONGEST_ERROR = 1_000
 # In a URL a character takes up to 12, and servers take some 8,000.
 _LONGEST_IN_URL = 500
-# Bytes of a reply. Its status is all that counts.
-_MOST_READ = 10_000
 _FIELDS = frozenset(("job", "slug", "rid", "error"))
 _KEY = re.compile(r"[A-Za-z0-9_-]{8,64}")
 # Which ping an event is. A run that is lost may still go on, without its lock: that needs a look, too.
@@ -165,11 +157,9 @@ def _check_template(template: str, name: str) -> None:
             for _, field, form, conversion in string.Formatter().parse(template)
             if field is not None
         }
-        parts = urlsplit(template)
-        has_host = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        used, has_host = set(), False
-    if not has_host:
+        used = None
+    if used is None or not is_url(template):
         raise ConfigurationError(
             f"{name}= is no URL: begin it with https:// and a host, and double each brace that is no field's"
         )
@@ -208,45 +198,21 @@ class _PingCourier:
     def __init__(self, events: Events, *, has_checks: bool) -> None:
         self._events = events
         self._has_checks = has_checks
-        self._timing = SystemTiming()
-        in_each_process(self._begin_process)
-
-    def _begin_process(self) -> None:
-        self._transports: dict[str, Transport] = {}
+        self._http = Http()
 
     def send(self, ping: _Ping) -> None:
-        try:
-            status = self._ask(ping).status
-        except NoReply as error:
-            raise NotTaken(str(error)) from error
-        if 200 <= status < 300:
-            return
-        # Its own words for the status may quote the URL.
-        why = f"the service returned {status}"
-        if status in (404, 410) and self._has_checks:
+        reply = self._http.send(ping.url, {}, ping.body, TIMEOUT)
+        if reply.status in (404, 410) and self._has_checks:
             slug = ping.job.lower()
-            raise NotTaken(f"{why}: it has no check for this job; create one with the slug {slug!r}", is_final=True)
-        if 300 <= status < 400:
-            raise NotTaken(f"{why}: redirects are not followed; give the URL that this one leads to", is_final=True)
-        raise NotTaken(why, is_final=status < 500 and status != 429)
+            why = (
+                f"the service returned {reply.status}: it has no check for this job; create one with the slug {slug!r}"
+            )
+            raise NotTaken(why, is_final=True)
+        check_reply(reply)
 
     def lost(self, ping: _Ping, why: str) -> None:
         message = f'The ping of "{ping.job}" ({ping.kind}) was lost: {why}'
         self._events.emit("ping.failed", ping.job, logging.WARNING, message, kind=ping.kind, why=why)
 
     def close(self) -> None:
-        for transport in self._transports.values():
-            transport.close()
-
-    def _ask(self, ping: _Ping) -> Reply:
-        parts = urlsplit(ping.url)
-        credentials, _, place = parts.netloc.rpartition("@")
-        host = f"{parts.scheme}://{place}"
-        if host not in self._transports:
-            self._transports[host] = Transport(host, 1, most=_MOST_READ)
-        target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
-        headers = {"User-Agent": f"firecron/{__version__}"}
-        if credentials:
-            headers["Authorization"] = f"Basic {b64encode(unquote(credentials).encode()).decode()}"
-        method = "GET" if ping.body is None else "POST"
-        return self._transports[host].send(method, target, headers, ping.body, Deadline.after(self._timing, TIMEOUT))
+        self._http.close()
