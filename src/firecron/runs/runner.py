@@ -27,7 +27,7 @@ from typing import TypeAlias
 
 from firecron.base.events import Slug
 from firecron.base.flag import Flag, in_each_process
-from firecron.base.instants import to_milliseconds
+from firecron.base.instants import number, to_milliseconds
 from firecron.base.texts import described
 from firecron.base.threads import OpenWork
 from firecron.errors import Stopping
@@ -36,6 +36,7 @@ from firecron.jobs.registry import Registry, Result
 from firecron.jobs.run import Outcome, Run, Trigger
 from firecron.lock.database import Database
 from firecron.lock.lease import Lease
+from firecron.lock.record import LockRecord, after_release
 from firecron.lock.refusal import Refusal
 from firecron.runs.body import CANCEL_AHEAD, CallResult, Loop
 from firecron.runs.claimer import Claimed, Claimer, Resumer
@@ -371,6 +372,7 @@ class Runner:
         self._emit(
             execution, _SLUGS[outcome], _LEVELS.get(outcome, logging.ERROR), said, error, took=took, note=run.noted
         )
+        self._emit_turn(job, claimed, outcome, said)
         entry = Entry(
             key,
             outcome,
@@ -455,6 +457,44 @@ class Runner:
         lease.release(outcome=outcome, finished=finished, tick=execution.slot)
         outcome = "lost" if lease.was_lost else outcome
         return CallResult(outcome, call_result.error if outcome in ("failed", "lost") else None)
+
+    def _emit_turn(self, job: Job, claimed: Claimed, outcome: Outcome, why: str) -> None:
+        """Say that this run has made its job fail, or has ended that, by the count of failures in its lock."""
+        options, about, emit = job.options, job.options.about, self._database.events.emit
+        if not (options.has_lease and options.once_per_tick):
+            return
+        replaced = claimed.held.replaced
+        before = number(replaced.failures) or 0 if isinstance(replaced, LockRecord) else 0
+        # The claim has counted a run that died before it.
+        found = number(claimed.held.record.failures) or 0
+        after = number(after_release(found, outcome, is_tick=claimed.slot is not None)) or 0
+        if before < options.alert_after <= after and after > found:
+            emit(
+                "job.failing",
+                job.name,
+                logging.WARNING,
+                f'"{job.name}" is failing: {why}',
+                slot=claimed.slot,
+                failures=after,
+                why=why,
+                description=about.description,
+                owner=about.owner,
+                runbook=about.runbook,
+            )
+        elif after < options.alert_after <= found:
+            emit(
+                "job.recovered",
+                job.name,
+                logging.INFO,
+                f'"{job.name}" is not failing any more: {why}',
+                slot=claimed.slot,
+                was="failing",
+                verdict="ok",
+                why=why,
+                description=about.description,
+                owner=about.owner,
+                runbook=about.runbook,
+            )
 
     def _emit(
         self,

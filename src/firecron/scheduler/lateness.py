@@ -78,6 +78,8 @@ class Lateness:
 
     def __init__(self, database: Database, registry: Registry, ranks: Ranks, lanes: Lanes, crew: Crew) -> None:
         self.evaluator: Evaluator | None = None
+        # What else is done with each look: whoever tells people of all jobs looks as often.
+        self.rounds: list[Callable[[], object]] = []
         self._database = database
         self._interval = database.settings.recovery_interval * 1000
         self._registry = registry
@@ -107,7 +109,10 @@ class Lateness:
         self._began = moment.mono if self._began is None else self._began
         is_due = before not in (None, self._last) or (rank is not None and not self._had_rank)
         self._had_rank = self._had_rank or rank is not None
-        if is_due and (rank is None or rank < _FIRST or self._told):
+        is_first = rank is None or rank < _FIRST
+        for look in self.rounds if is_due and is_first else ():
+            self._crew.submit(look)
+        if is_due and (is_first or self._told):
             is_new = moment.mono < self._began + _KNOWN * self._interval
             term = self._term
             age = math.inf if is_new else _KNOWN * self._interval
@@ -154,6 +159,7 @@ class Lateness:
                 logging.INFO,
                 f'"{name}" is not late any more: {why}',
                 slot=before,
+                was="late",
                 verdict=evaluated.verdict,
                 why=why,
                 description=about.description,

@@ -99,7 +99,7 @@ def test_the_events_say_why() -> None:
     bench.look(digest=None)
     (recovered,) = bench.told
     assert (recovered.level, recovered.message) == (20, '"digest" is not late any more: because of None')
-    assert recovered.fields == {"slot": SIX, "verdict": "ok", "why": "because of None", **about}
+    assert recovered.fields == {"slot": SIX, "was": "late", "verdict": "ok", "why": "because of None", **about}
 
 
 def test_another_lateness_is_told_without_an_end_of_the_first() -> None:
