@@ -104,6 +104,15 @@ class Paths:
         """The path of the mutes: the jobs of which nobody is to be told. The node has a child for each, by name."""
         return self._below("cron-mutes")
 
+    @property
+    def told(self) -> str:
+        """The path of what people were told of the jobs. The node has a child for each job of which they were."""
+        return self._below("cron-told")
+
+    def told_of(self, name: str) -> str:
+        """Return the path of what people were told of one job."""
+        return f"{self.told}/{name}"
+
     def hold(self, name: str) -> str:
         """Return the path of one hold."""
         return f"{self.holds}/{name}"

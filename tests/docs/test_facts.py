@@ -28,6 +28,7 @@ from firecron.lock.holds import JobHold
 from firecron.lock.record import FIELDS
 from firecron.lock.refusal import LEVELS
 from firecron.ops.mutes import Mutes
+from firecron.ops.told import Told, ToldWord
 from firecron.runs.entry import Entry
 from firecron.settings import DEFAULTS, FACTS, Settings
 from firecron.steps.protocol import StepRecord
@@ -255,6 +256,13 @@ def test_a_hold_and_a_mute_are_listed_field_by_field() -> None:
         assert sorted(field for row in rows(OPERATING, heading) for field in named(row[0])) == sorted(written)
 
 
+def test_what_people_were_told_is_listed_field_by_field() -> None:
+    """The table has each field of what was told of a job, and no other."""
+    told = Told("late", 1, "t", 2, 3, frozenset({"slack"}), "ok", 4, dict.fromkeys(get_args(ToldWord), 5)).to_node()
+    table = rows(OPERATING, "## What people were told")
+    assert sorted(field for row in table for field in named(row[0])) == sorted(told)
+
+
 def test_a_steps_node_is_listed_field_by_field() -> None:
     """The table of the steps has each field of a record, and no other."""
     table = rows(OPERATING, "## The steps")
@@ -298,6 +306,7 @@ def test_every_field_that_is_mentioned_exists() -> None:
         "## The acts",
         "## The holds",
         "## The mutes",
+        "## What people were told",
     )
     fields = {field for heading in tables for row in rows(OPERATING, heading) for field in named(row[0])}
     for page in PAGES:

@@ -53,6 +53,7 @@ from tests.stores.least_privilege_values import (
     MINUTE,
     MUTE,
     MUTED,
+    NOTICE,
     OLDER,
     OVER,
     PAST,
@@ -60,6 +61,7 @@ from tests.stores.least_privilege_values import (
     RECORDED,
     RERUN,
     RUN,
+    SENT_NOTICE,
     SHARED,
     STEP,
     TEXTS,
@@ -75,6 +77,7 @@ OF_STRANGERS = (
     "declare a job", "forget a job", "keep a traceback of a run that is recorded",
     "remove the traceback of an earlier attempt", "forget the tracebacks of a job",
     "hold all jobs", "take a hold back", "delete a hold that is over", "mute a job", "unmute a job",
+    "claim a message", "forget what was told of a job",
 )  # fmt: skip
 STRANGERS = {"nobody": None, "another user": {"uid": "somebody"}, "a user without a uid": {"admin": True}}
 SECOND_SLOT = {"slot": RUNNING["slot"]}
@@ -281,6 +284,22 @@ FORBIDDEN = [
         )
     ),
     *(put(f"a mute of {name}", MUTED, path=f"cron-mutes/{name}") for name in ("1job", f"{LONGEST}j")),
+    # what people were told
+    *(
+        put(f"what was told without its {name}", without(SENT_NOTICE, name), path=NOTICE)
+        for name in ("changes", "since", "verdict")
+    ),
+    *(
+        put(f"a {name} of what was told that is {value!r:.20}", {**SENT_NOTICE, name: value}, path=NOTICE)
+        for name, most in (("last", 20), ("sentTo", 1_000), ("token", 100), ("verdict", 20))
+        for value in (7, "x" * (most + 1))
+    ),
+    *(
+        put(f"a {name} of what was told that is no number", {**SENT_NOTICE, name: "soon"}, path=NOTICE)
+        for name in SENT_NOTICE
+        if name not in ("last", "sentTo", "token", "verdict")
+    ),
+    *(put(f"what was told of {name}", SENT_NOTICE, path=f"cron-told/{name}") for name in ("1job", f"{LONGEST}j")),
     put("a run of no job", RAN, path=RUN.replace("job", "1job")),
     put("a run of a job with too long a name", RAN, path=RUN.replace("job", f"{LONGEST}j")),
     put("a run under a key that is no instant", RAN, path="cron-runs/job/latest"),

@@ -68,6 +68,12 @@ HOLDS_SOME: Node = {**HOLDS_ALL, "leaders": True, "match": "m" * 100, "service":
 WITH: Node = {**PAUSED, "pausedOver": "x" * 8_000, "pausedWith": HOLD[10:]}
 MUTE = "cron-mutes/job"
 MUTED: Node = {"by": "w" * 200, "until": NOW + 1, "why": "w" * 500}
+NOTICE = "cron-told/job"
+CLAIMED_NOTICE: Node = {
+    "againAt": NOW + 86_400_000, "changes": 1, "failingAt": NOW, "last": "x" * 20, "lateAt": NOW, "okAt": NOW,
+    "since": NOW, "stuckAt": NOW, "token": "x" * 100, "unattendedAt": NOW, "verdict": "x" * 20,
+}  # fmt: skip
+SENT_NOTICE: Node = {**CLAIMED_NOTICE, "changes": 0, "sentAt": NOW, "sentTo": "x" * 1_000}
 EVERY: Node = {**without(DECLARED, "line", "timezone"), "every": 2_700, "starting": GOOD_START}
 # The longest text of each field of the catalogue.
 LENGTHS = {
@@ -115,6 +121,12 @@ BOUNDS: list[tuple[str, Node, str, int, int]] = [
     (ENTRY, DECLARED, "since", 0, NOW),
     (ENTRY, DECLARED, "ttl", 0, 86_400),
     (ENTRY, EVERY, "every", 1, 31_622_400),
+    (NOTICE, SENT_NOTICE, "againAt", 0, NOW + DAY),
+    (NOTICE, SENT_NOTICE, "changes", 0, 1_000_000),
+    *(
+        (NOTICE, SENT_NOTICE, name, 0, NOW + MINUTE)
+        for name in ("failingAt", "lateAt", "okAt", "sentAt", "since", "stuckAt", "unattendedAt")
+    ),
 ]
 # Each text of people and machines that firecron writes into a lock, a run, a step or a beat, with the longest.
 TEXTS: list[tuple[str, Node, str]] = [
@@ -151,7 +163,7 @@ def a_day_ahead(later: int) -> Iterator[Row]:
 RERUN: Node = {**CLAIMED, "slot": RUNNING["slot"], "unfinished": RUNNING["unfinished"], "attempt": 2}
 CANCELLED: Node = {**RUNNING, "cancel": RUNNING["fence"]}
 FAILED: Node = {**ENDED, "failures": 2, "outcome": "failed", "releasedAt": NOW, "expiresAt": NOW}
-SHARED = ("cron-instances", "cron-groups", "cron-jobs", "cron-hold", "cron-mutes")
+SHARED = ("cron-instances", "cron-groups", "cron-jobs", "cron-hold", "cron-mutes", "cron-told")
 OLDER = "2026-11-18T08:00:00Z"
 
 

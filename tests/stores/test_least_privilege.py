@@ -27,7 +27,7 @@ from tests.stores.least_privilege import (
 )
 from tests.stores.least_privilege_forbidden import FORBIDDEN
 from tests.stores.least_privilege_legal import LEGAL
-from tests.stores.least_privilege_values import DAY
+from tests.stores.least_privilege_values import DAY, SENT_NOTICE
 from tests.stores.rule_mutants import Mutant, mutants
 from tests.stores.rule_questions import question
 
@@ -198,6 +198,7 @@ ENTRY = Entry(
         (("cron-acts", "$key"), {"act", "at", "name", "who", "why"}),
         (("cron-hold", "$hold"), set(JobHold("", "", 1, 1, "", "", "", leaders=True).to_node())),
         (("cron-mutes", "$name"), {"by", "until", "why"}),
+        (("cron-told", "$name"), set(SENT_NOTICE)),
         (("cron-runs", "$name", "$key"), set(ENTRY.to_node())),
         (("cron-steps", "$name", "$tick", "$step"), set(StepRecord(1, 1, 1, "me", 1, "1").to_node())),
         (("cron-instances", "$id"), {"seenAt", "startedAt", "instanceId", "jobs", "running"}),

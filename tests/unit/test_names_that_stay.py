@@ -49,6 +49,7 @@ NAMES = {
     ],
     "firecron.cli": ["main"],
     "firecron.logging": ["setup"],
+    "firecron.notify": ["notify"],
     "firecron.otel": ["instrument"],
     "firecron.pings": ["pings"],
     "firecron.sentry": ["monitor"],

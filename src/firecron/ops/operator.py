@@ -313,7 +313,7 @@ class Operator:
             answer = ""
         if isinstance(answer, Snapshot):
             return False
-        for node in (self._database.paths.errors, self._database.paths.mutes):
+        for node in (self._database.paths.errors, self._database.paths.mutes, self._database.paths.told):
             with suppress(Denied):  # the rules are older than these
                 self._database.store.merge(node, {seen.name: None}, self._database.deadline())
         return True
