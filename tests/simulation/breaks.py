@@ -142,7 +142,7 @@ BREAKS = (
     Break("what overlap skipped is caught up", "runs.policy",
           "(record.expiresAt, record.releasedAt, record.acquiredAt))", "(record.acquiredAt,))"),
     Break("the bookkeeper is silent", "runs.policy",
-          "return [unrun(slot, outcome) for slot in slots]", "return []"),
+          "return [unrun(slot, outcome, why=why) for slot in slots]", "return []"),
     Break("an abandoned run has no entry", "runs.policy",
           "if record.unfinished is not None and not claim.is_rerun:", "if False:"),
     Break("an entry replaces any other", "runs.entry",
