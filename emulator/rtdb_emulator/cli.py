@@ -1,4 +1,4 @@
-"""The command `rtdb-emulator`: an emulator on a port, until Ctrl-C or SIGTERM.
+"""The command `rtdb-emulator`: an emulator on a port, until Ctrl-C or SIGTERM; or with `exec`, `firebase_cli`.
 
 A mistake of the user's (a rules file, a port, an import) is one line on stderr and exit code 2.
 """
@@ -21,7 +21,15 @@ DEFAULT_PORT = 9000
 
 def main(arguments: Sequence[str] | None = None, name: str = "rtdb-emulator") -> int:
     """Run the command. `name` is the name of the command, and its error lines begin with it."""
-    options = make_parser(name).parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == ["exec"]:
+        from rtdb_emulator import firebase_cli
+
+        try:
+            return firebase_cli.run(given[1:])
+        except (OSError, ValueError) as error:
+            return _fail(name, str(error))
+    options = make_parser(name).parse_args(given)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     # A queue, not an event: a signal handler may put into a queue at any moment. The lock of an event may be held by
     # the very thread that the handler interrupts.
@@ -45,7 +53,8 @@ def make_parser(name: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=name,
         description="A Firebase Realtime Database emulator. Everything is in memory, and gone when it stops.",
-        epilog="Point a client at it with FIREBASE_DATABASE_EMULATOR_HOST=HOST:PORT.",
+        epilog="Point a client at it with FIREBASE_DATABASE_EMULATOR_HOST=HOST:PORT. "
+        "`rtdb-emulator exec -- firebase emulators:start` has the Firebase CLI run this emulator.",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument(

@@ -156,6 +156,8 @@ def why_left_out(command: Command) -> str | None:
             return "runs in tests/docs/test_walk.py"
         case ["firecron", "emulator"] if not served:
             return "serves until Ctrl-C"
+        case ["rtdb-emulator", "exec"]:
+            return "needs the Firebase CLI; the emulator's tests run it"
         case ["rtdb-emulator", *_]:
             return "serves until Ctrl-C"
         case ["firecron", _] if {"--watch", "-w"} & {*words}:

@@ -33,7 +33,9 @@ def needed(packages: Path = CLIENTS) -> str:
     """The same; without one, the test is skipped."""
     found = node(packages)
     if found is None:
-        pytest.skip("what runs on Node.js is not installed: make node")
+        pytest.skip(
+            f"what runs on Node.js is not installed: make {'firebase' if packages.name == 'firebase' else 'node'}"
+        )
     return found
 
 

@@ -1,0 +1,1 @@
+"""The unchanged Firebase CLI with this emulator, after `make firebase`."""
