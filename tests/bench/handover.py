@@ -6,10 +6,14 @@ redis-py's blocking Lock. All processes of this machine have one monotonic clock
 all, with those that open streams.
 
 With a delay, each request is made slower by it, the opening of a stream too. Events are not.
+
+In the last table 20 waiters take the lock, keep it for 2 ms, release it, and ask again at once, for some seconds:
+threads of one process, or a process each. Processor time is that of these processes, without their start.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import statistics
@@ -19,6 +23,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 import goals
@@ -32,6 +38,8 @@ HANDOVERS = 21
 # Handovers by polling have no goal, and take up to 2 s each.
 POLLED = 3
 PROCESSES, WAITERS = 10, 5
+# How many take the lock again and again, for how many seconds, and how long each keeps it.
+CROWD, SECONDS, KEEPS = 20, 3.0, 0.002
 TTL = 60
 # Until a process that was told to acquire has asked in vain, and asks again and again: nobody tells when it does.
 SETTLES = 0.5
@@ -77,10 +85,13 @@ def main() -> None:
             obey(redis_lock(int(port)) if kind == "redis" else Firecron(int(port)))
         case ["take-turns", port]:
             take_turns(Firecron(int(port)))
+        case ["again", port, threads]:
+            again(Firecron(int(port)), int(threads))
         case _:
             compare("on loopback", 0.0, wanted=15)
             compare("with 20 ms added to each request", 0.02, wanted=90)
             crowd()
+            again_and_again()
 
 
 def compare(title: str, delay: float, wanted: int) -> None:
@@ -169,6 +180,52 @@ def crowd() -> None:
     goals.at_most("requests a waiter and handover", requests / waits, 3, "requests")
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn: when it began, when its release was called, and whose it was."""
+
+    began: float
+    ended: float
+    waiter: str
+
+
+def again_and_again() -> None:
+    """Have 20 waiters take the lock again and again, and say what a handover costs, and who gets the lock."""
+    print(f"{CROWD} waiters that ask again at once, with 20 ms added to each request:")
+    print(f"  {'':20}{'median':>10}{'requests each':>16}{'CPU each':>12}{'change hands':>15}")
+    for processes in (1, CROWD):
+        turns, requests, processor = some_turns(processes, CROWD // processes)
+        each = requests / len(turns)
+        median = statistics.median(second.began - first.ended for first, second in pairwise(turns)) * 1000
+        changes = sum(first.waiter != second.waiter for first, second in pairwise(turns)) / (len(turns) - 1)
+        title = "of one process" if processes == 1 else "in processes"
+        of_a_turn = processor / len(turns) * 1000
+        print(f"  {title:20}{median:7.1f} ms{each:16.1f}{of_a_turn:9.1f} ms{changes:15.0%}")
+        goals.at_most(f"{CROWD} waiters {title}, requests a handover", each, 4, "requests")
+        if processes == 1:
+            goals.at_most(f"{CROWD} waiters {title}, processor time of a handover", of_a_turn, 6, "ms")
+            goals.at_least(f"{CROWD} waiters {title}, releases that change hands", changes * 100, 90, "%")
+
+
+def some_turns(processes: int, threads: int) -> tuple[list[Turn], int, float]:
+    """Return the turns, the requests of all, and the seconds of processor time."""
+    with emulator(0.02) as server, ExitStack() as stack:
+        children = [stack.enter_context(child("again", str(server.port), str(threads))) for _ in range(processes)]
+        for one in children:
+            told(one)
+        server.count()
+        for one in children:
+            tell(one, "go")
+        time.sleep(SECONDS)
+        requests = server.count()
+        found = []
+        for one in children:
+            assert one.stdout is not None
+            found.append(json.loads(one.stdout.readline()))
+    turns = sorted((Turn(*turn) for _, some in found for turn in some), key=lambda turn: turn.began)
+    return turns, requests, sum(processor for processor, _ in found)
+
+
 # --- the processes
 
 
@@ -201,6 +258,28 @@ def take_turns(lock: Firecron) -> None:
     until(lambda: streams.followers == WAITERS and streams.open == 1, "the waiters follow the lock")
     print("waiting", flush=True)
     sys.stdin.read()  # the end of a process would slow down those that still wait
+
+
+def again(lock: Firecron, threads: int) -> None:
+    """Take turns on so many threads from a line of standard input on, and tell of them and of the processor's time."""
+    turns: list[tuple[float, float, str]] = []
+    print(0, flush=True)
+    sys.stdin.readline()
+    used, ends = time.process_time(), time.monotonic() + SECONDS
+
+    def work(waiter: str) -> None:
+        while time.monotonic() < ends:
+            lock.acquire()
+            began = time.monotonic()
+            time.sleep(KEEPS)
+            turns.append((began, time.monotonic(), waiter))
+            lock.release()
+
+    for number in range(threads):
+        threading.Thread(target=work, args=(f"{os.getpid()} {number}",), daemon=True).start()
+    time.sleep(SECONDS)
+    print(json.dumps([time.process_time() - used, [turn for turn in turns if turn[0] < ends]]), flush=True)
+    sys.stdin.read()  # it is ended when all have told
 
 
 def serve(delay: float) -> None:

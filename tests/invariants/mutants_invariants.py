@@ -250,9 +250,13 @@ INVARIANTS = (
     *_of(
         45,
         WATCH,
-        ("lock/waiting.py", "self._longest = min(2 * self._longest, most)", "pass"),
-        ("lock/waiting.py", "most = _LONGEST_AFTER_LIES if self._was_misled else _LONGEST_AMONG_MANY", "most = 80.0"),
-        ("lock/waiting.py", ", self._asked + _LEAST_OFTEN)", ", float('inf'))"),
+        ("lock/waiting.py", "self._crowd = min(2 * self._crowd, most)", "pass"),
+        (
+            "lock/waiting.py",
+            "most = _LONGEST_AFTER_LIES / _SHORTEST_PAUSE if self._was_misled else _LARGEST_CROWD",
+            "most = 16.0",
+        ),
+        ("lock/waiting.py", "in_line, self._latest)", "in_line, float('inf'))"),
         ("lock/waiting.py", "and not self._was_misled:", ":"),
     ),
     *_of(

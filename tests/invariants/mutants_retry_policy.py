@@ -22,6 +22,8 @@ WAITING = in_file(
     ("return min(due, self._deadline.remaining())", "return due", PATIENCE),
     ('        if answer.reason == "held":\n            self._database.streams.add(self._follow)\n', "", PATIENCE),
     ("        self._database.streams.discard(self._follow)\n", "        pass\n", PATIENCE),
+    ("            self._wakes_at = None\n", "", PATIENCE),
+    ("        self._policy.joined(self._database.timing.mono())\n", "", PATIENCE),
 )
 
 FOLLOWS = in_file(
@@ -41,12 +43,15 @@ HEARING = in_file(
     ("self._number = 0 if update is None else update.number", "self._number = 0", HEARS),
     ("is_news = update.number > self._number", "is_news = True", HEARS),
     ("max(due, self._seen_at)", "mono", HEARS),
-    ("self._delay = self._longest * self._chance()\n        self._free_since", "self._free_since", HEARS),
-    ("max(_SHORTEST_PAUSE, _LESS * self._longest)", "_LESS * self._longest", HEARS),
+    ("self._delay = self._pause()\n        self._free_since", "self._free_since", HEARS),
+    ("max(1.0, _LESS * self._crowd)", "_LESS * self._crowd", HEARS),
+    ("0.5 if drawn < 3 < self._crowd else 1.0", "1.0", HEARS),
+    ("min(ahead * _A_PLACE_IN_LINE, _LONGEST_IN_LINE)", "0.0", HEARS),
+    ("self._latest = mono + _FIRST_ASK", "self._latest = mono + _LEAST_OFTEN", HEARS),
     ("refusal.holder == before.holder", "False", HEARS),
     ('before is not None and refusal.reason == "held"', "before is not None", HEARS),
     ("if self._polls_at is None:", "if True:", HEARS),
-    (' or refusal.reason != "held":', ":", HEARS),
+    (' or (refusal is not None and refusal.reason != "held"):', ":", HEARS),
     ("        elif self._free_since is None:\n", "        else:\n", HEARS),
 )
 
@@ -54,6 +59,7 @@ STREAMS = in_file(
     "lock/waiting.py",
     ("(has_room := self._free > 0)", "(has_room := True)", SHARED),
     ("            if not stream.follows:\n", "            if False:\n", SHARED),
+    ("            if follow.fresh() is None:\n", "            if False:\n", SHARED),
     ("self._timing.mono() - opened >= _LASTING", "False", SHARED),
     ("_LONGEST_PAUSE if isinstance(error, Denied) else ", "", SHARED),
     ("            self.places.leave()\n        self._serve()", "            self.places.leave()", SHARED),

@@ -1,6 +1,8 @@
 """Work under a lock: the tries for it, the block of `hold`, and the function that `with_lock` calls.
 
     with closing(Tries(database, name, wait)) as tries:
+        if tries.joins():  # others of this process wait already
+            tries.wait()
         answer = ...  # one try, for `tries.start(least)` seconds at most
         while tries.goes_on(answer):
             tries.wait()
@@ -34,6 +36,10 @@ from firecron.lock.waiting import Follow, RetryPolicy, Update
 # --- the tries of a waiter
 
 
+# Milliseconds that a thread may sleep too long, rather than be woken for them: RTDB's time is a whole number of them.
+_CLOSE = 1.0
+
+
 class Tries:
     """The tries of one waiter for the lock of this name. The last try comes when `wait` seconds are over.
 
@@ -51,6 +57,14 @@ class Tries:
         self._follow = Follow(database.paths.lock(name), wake or self._wake)
         self._update: Update | None = None
         self._asked = 0.0
+        self._wakes_at: float | None = None
+
+    def joins(self) -> bool:
+        """Wait behind those of this process that hear of the lock already. Return whether there are any."""
+        if self._has_none or not self._database.streams.join(self._follow):
+            return False
+        self._policy.joined(self._database.timing.mono())
+        return True
 
     def start(self, least: float) -> float:
         """Begin a try. Return how many seconds it may take: the rest of the wait, but not less than `least`."""
@@ -78,7 +92,9 @@ class Tries:
 
     def seconds(self) -> float:
         """Return the seconds until the next try, by what is heard now."""
-        due = self._policy.seconds(self._follow.update, self._database.clock.peek(), self._database.timing.mono())
+        database, follow = self._database, self._follow
+        ahead = database.streams.ahead(follow)
+        due = self._policy.seconds(follow.update, database.clock.peek(), database.timing.mono(), ahead)
         return min(due, self._deadline.remaining())
 
     def wait(self) -> None:
@@ -86,17 +102,26 @@ class Tries:
         if not self.can_hear:
             self._database.timing.sleep(self.seconds())
             return
+        timing = self._database.timing
         with self._changed:
             while (seconds := self.seconds()) > 0:
-                self._database.timing.wait(self._changed, seconds)
+                self._wakes_at = timing.mono() + 1000 * seconds
+                timing.wait(self._changed, seconds)
+            self._wakes_at = None
 
     def close(self) -> None:
         """Follow the lock no more."""
         self._database.streams.discard(self._follow)
 
     def _wake(self) -> None:
+        """Wake the waiter if it would sleep for too long. Most that is heard puts its next try off.
+
+        While it makes a try, its policy is left alone: the answer needs what was known before.
+        """
         with self._changed:
-            self._changed.notify_all()
+            at = self._wakes_at
+            if at is not None and self._database.timing.mono() + 1000 * self.seconds() < at - _CLOSE:
+                self._changed.notify_all()
 
 
 class AsyncSleep:
@@ -172,6 +197,8 @@ def acquire(database: Database, bid: Bid, wait: float) -> Lease | Refusal:
                 answer = try_once(database, bid)
             else:
                 tries = Tries(database, bid.name, wait)
+                if tries.joins():
+                    tries.wait()
                 answer = try_once(database, bid, tries.start(timeout))
                 while tries.goes_on(answer):
                     tries.wait()
@@ -195,6 +222,8 @@ async def acquire_async(database: Database, bid: Bid, wait: float) -> Lease | Re
     sleep = AsyncSleep()
     tries = Tries(database, bid.name, wait, sleep.wake)
     try:
+        if tries.joins():
+            await sleep.wait(tries)
         answer = await _try_async(database, bid, tries)
         while tries.goes_on(answer):
             await sleep.wait(tries)

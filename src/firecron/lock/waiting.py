@@ -11,9 +11,17 @@ sooner, and the answer decides.
 
 A pause is random, so that the waiters don't ask all at once. Each ask that was in vain although the lock was heard to
 be free doubles the longest pause: up to 80 ms if another holder was faster, up to 5 s if the record is as before. So a
-watch that sends nonsense is soon as slow as none. Each time that another holder is heard to be faster before the pause
-is over takes a tenth off again, unless the last ask has shown the watch to be wrong: the last waiters of a crowd don't
-pause as if all were still there.
+watch that sends nonsense is soon as slow as none. In a crowd a few ask within 5 ms, most near the end of the longest
+pause, and some between: mostly one of the few takes the lock, and the others hear of that before they ask. Each time
+that another holder is heard to be faster before the pause is over makes the crowd a little smaller again, unless the
+last ask has shown the watch to be wrong: the last waiters of a crowd don't pause as if all were still there.
+
+The waiters of one process stand in a line, in the order in which they began to follow the node. The first asks after
+its pause, and each of the others 80 ms later than the one before it, but a second later at most. By then it has mostly
+heard who has the lock. So a waiter that can't ask, because its event loop is blocked, keeps nobody waiting for long.
+Who comes while others of its process hear of the lock goes to the end of the line, and asks first when its turn has
+come, or after 2 s. So those who take a lock again and again take turns within their process. Between processes there is
+no line.
 
 `NodeStreams` has one stream for each node that somebody in the process follows, shared by all who follow it:
 
@@ -66,7 +74,12 @@ _SHORTEST_PAUSE = 5.0
 _LONGEST_AMONG_MANY = 80.0
 _LONGEST_AFTER_LIES = 5_000.0
 _LEAST_OFTEN = 30_000.0
-_LESS = 0.9
+_FIRST_ASK = 2_000.0
+_A_PLACE_IN_LINE = 80.0
+_LONGEST_IN_LINE = 1_000.0
+# How many times the shortest pause a crowd may be worth, and what is left of that when another waiter was faster.
+_LARGEST_CROWD = 64.0
+_LESS = 0.98
 
 
 class RetryPolicy:
@@ -79,10 +92,11 @@ class RetryPolicy:
         self._margin = margin
         self._chance = chance
         self._tries = 0
-        self._asked = 0.0
+        self._latest = 0.0
         self._number = 0
         self._refusal: Refusal | None = None
-        self._longest = _SHORTEST_PAUSE
+        # The longest pause is the shortest one as many times, but for its limits.
+        self._crowd = 1.0
         self._delay = 0.0
         self._seen = 0
         self._seen_at = 0.0
@@ -95,23 +109,31 @@ class RetryPolicy:
         before = self._refusal
         if self._free_since is not None and before is not None and refusal.reason == "held":
             self._was_misled = refusal.holder == before.holder
-            most = _LONGEST_AFTER_LIES if self._was_misled else _LONGEST_AMONG_MANY
-            self._longest = min(2 * self._longest, most)
+            most = _LONGEST_AFTER_LIES / _SHORTEST_PAUSE if self._was_misled else _LARGEST_CROWD
+            self._crowd = min(2 * self._crowd, most)
         self._tries += 1
-        self._asked = mono
+        self._latest = mono + _LEAST_OFTEN
         self._number = 0 if update is None else update.number
         self._refusal = refusal
-        self._delay = self._longest * self._chance()
+        self._delay = self._pause()
         self._free_since = self._polls_at = None
 
-    def seconds(self, update: Update | None, moment: Moment | None, mono: float) -> float:
-        """Return the seconds until the next ask, by what is heard now. `moment` is RTDB's time, if it is known."""
-        return max(0.0, self.due(update, moment, mono) - mono) / 1000
+    def joined(self, mono: float) -> None:
+        """Begin at the end of a line, at `mono`, instead of with an ask."""
+        self._latest = mono + _FIRST_ASK
+        self._delay = self._pause()
 
-    def due(self, update: Update | None, moment: Moment | None, mono: float) -> float:
+    def seconds(self, update: Update | None, moment: Moment | None, mono: float, ahead: int = 0) -> float:
+        """Return the seconds until the next ask, by what is heard now. `moment` is RTDB's time, if it is known.
+
+        So many waiters of this process are `ahead` in the line.
+        """
+        return max(0.0, self.due(update, moment, mono, ahead) - mono) / 1000
+
+    def due(self, update: Update | None, moment: Moment | None, mono: float, ahead: int = 0) -> float:
         """Return when to ask next, on the monotonic clock."""
         refusal = self._refusal
-        if update is None or moment is None or refusal is None or refusal.reason != "held":
+        if update is None or moment is None or (refusal is not None and refusal.reason != "held"):
             self._free_since = None
             if self._polls_at is None:
                 error = None if refusal is None else refusal.error
@@ -125,13 +147,23 @@ class RetryPolicy:
         due = moment.mono + free_at - moment.server
         if not is_news or due > mono:
             if self._free_since is not None and not self._was_misled:
-                self._longest = max(_SHORTEST_PAUSE, _LESS * self._longest)
-                self._delay = self._longest * self._chance()
+                self._crowd = max(1.0, _LESS * self._crowd)
+                self._delay = self._pause()
             self._free_since = None
         elif self._free_since is None:
             self._free_since = max(due, self._seen_at)  # the same value once more puts nothing off
         free_since = due if self._free_since is None else self._free_since
-        return min(free_since + self._delay, self._asked + _LEAST_OFTEN)
+        in_line = min(ahead * _A_PLACE_IN_LINE, _LONGEST_IN_LINE)
+        return min(free_since + self._delay + in_line, self._latest)
+
+    def _pause(self) -> float:
+        """Draw a pause. In a crowd two waiters or so pause for 5 ms at most, and twice as many for half the time."""
+        if self._was_misled:
+            return self._crowd * _SHORTEST_PAUSE * self._chance()
+        longest = min(self._crowd * _SHORTEST_PAUSE, _LONGEST_AMONG_MANY)
+        drawn = self._crowd * self._chance()
+        wave = 0.0 if drawn < 1 else 0.5 if drawn < 3 < self._crowd else 1.0
+        return wave * (longest - _SHORTEST_PAUSE) + _SHORTEST_PAUSE * self._chance()
 
 
 def _free_at(node: object, now: int, margin: int) -> float:
@@ -145,8 +177,8 @@ def _free_at(node: object, now: int, margin: int) -> float:
     return current.free_at(margin)
 
 
-def _said_by(refusal: Refusal) -> float:
-    return inf if refusal.free_at is None else to_milliseconds(refusal.free_at)
+def _said_by(refusal: Refusal | None) -> float:
+    return inf if refusal is None or refusal.free_at is None else to_milliseconds(refusal.free_at)
 
 
 # --- the streams of a process
@@ -287,6 +319,24 @@ class NodeStreams:
             stream.follows[follow] = None
             follow.update, follow.silence = stream.update, stream.silence
         self._serve()
+
+    def join(self, follow: Follow) -> bool:
+        """Tell this follower from now on, if others hear of its node already. Return whether they do."""
+        with self._changed:
+            stream = self._streams.get(follow.path)
+            if stream is None or stream.update is None:
+                return False
+            follow.update, follow.silence = stream.update, stream.silence
+            if follow.fresh() is None:
+                return False
+            stream.follows[follow] = None
+        return True
+
+    def ahead(self, follow: Follow) -> int:
+        """Return how many have followed the node for longer than this follower."""
+        with self._changed:
+            stream = self._streams.get(follow.path)
+            return 0 if stream is None else next((at for at, one in enumerate(stream.follows) if one is follow), 0)
 
     def discard(self, follow: Follow) -> None:
         """Tell this follower nothing any more. A second call changes nothing."""

@@ -6,11 +6,14 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
+from itertools import pairwise
 from typing import cast
 
 import pytest
 from tests.simulation.instance import Instance
 from tests.simulation.network import failing
+from tests.simulation.tasks import Task
 from tests.simulation.world import World
 
 from firecron import ConfigurationError, Lease, NotAcquired, Refusal
@@ -189,6 +192,82 @@ def test_who_hears_nothing_asks_when_the_lock_expires(world: World) -> None:
     assert isinstance(one.locks.acquire("job", 60, wait=60), Lease)
     assert 21 <= round(seconds(world), 3) <= 21.006  # RTDB's time is known in whole milliseconds
     assert one.network.methods.count("swap") <= 3
+    world.advance(0)
+
+
+def turns_of(world: World, one: Instance, waiters: int, turns: int, seconds: float) -> list[int]:
+    """Let so many threads of an instance take the lock again and again. Return whose turn each was."""
+    order: list[int] = []
+
+    def work(waiter: int) -> None:
+        for _ in range(turns):
+            lease = one.locks.acquire("job", 60, wait=600)
+            assert isinstance(lease, Lease), lease
+            order.append(waiter)
+            one.timing.sleep(seconds)
+            lease.release()
+
+    for waiter in range(waiters):
+        world.soon(Task(world, partial(work, waiter)).begin)
+    world.until(world.mono() / 1000 + 300)
+    assert len(order) == waiters * turns
+    return order
+
+
+@pytest.mark.parametrize("held_for", [0.002, 0.5, 5.0])
+def test_the_waiters_of_a_process_take_turns(world: World, held_for: float) -> None:
+    """Of threads that take a lock again at once, none gets it twice while another one of the process waits."""
+    one = Instance(world, hears=True)
+    one.locks.database.chance = random.Random(1).random
+    order = turns_of(world, one, waiters=4, turns=8, seconds=held_for)
+    changes = sum(first != second for first, second in pairwise(order))
+    assert changes >= 0.9 * (len(order) - 1)
+    assert {tuple(sorted(order[at : at + 4])) for at in range(0, 28, 4)} == {(0, 1, 2, 3)}
+
+
+def test_a_handover_within_a_process_takes_few_requests(world: World) -> None:
+    """Of 20 waiters in a process only the one that has waited for the longest asks: about two requests a turn."""
+    one = Instance(world, hears=True)
+    one.locks.database.chance = random.Random(1).random
+    one.locks.clock.now(one.locks.deadline(10))
+    one.network.requests()
+    order = turns_of(world, one, waiters=20, turns=5, seconds=0.05)
+    asked = one.network.requests("cron-locks/")
+    assert asked.count("swap") + asked.count("read") <= 2.5 * len(order)
+
+
+def test_what_is_heard_during_an_ask_leaves_the_policy_alone(world: World) -> None:
+    """A waiter that hears of a faster holder while it asks has asked in vain: its next pause is twice as long."""
+    one, other, third = Instance(world, hears=True), Instance(world), Instance(world)
+    one.locks.database.chance = lambda: 1.0
+    lease = other.acquire()
+    tries = Tries(one.locks.database, "job", 600)
+    assert tries.goes_on(one.refused())
+    world.at(1, lease.release)
+    tries.wait()
+    tries.start(1)
+    lease = third.acquire()
+    world.advance(0)
+    assert tries.goes_on(one.refused())
+    lease.release()
+    world.advance(0)
+    assert tries.seconds() == pytest.approx(0.010)
+    tries.close()
+    world.advance(0)
+
+
+def test_a_waiter_that_cannot_ask_keeps_nobody_waiting(world: World) -> None:
+    """If those that wait for the longest never ask, because their event loop is blocked, the next of the line does."""
+    one, other = Instance(world, hears=True), Instance(world)
+    lease = other.acquire()
+    stuck = [Tries(one.locks.database, "job", 600) for _ in range(3)]
+    for tries in stuck:
+        assert tries.goes_on(one.refused())
+    world.at(10, lease.release)
+    assert isinstance(one.locks.acquire("job", 60, wait=30), Lease)
+    assert 2 <= seconds(world) <= 10.3
+    for tries in stuck:
+        tries.close()
     world.advance(0)
 
 

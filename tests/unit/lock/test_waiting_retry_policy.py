@@ -32,8 +32,10 @@ class Waiter:
     """A waiter that was refused at zero, and what it hears. All times are milliseconds after that."""
 
     def __init__(self, chance: float = 1.0, holder: str = "a") -> None:
-        self.policy = RetryPolicy(MARGIN, lambda: chance)
+        self.draws: list[float] = []
+        self.policy = RetryPolicy(MARGIN, lambda: self.draws.pop(0) if self.draws else chance)
         self.now = 0.0
+        self.ahead = 0
         self.update: Update | None = None
         self.refuse(holder)
 
@@ -47,7 +49,7 @@ class Waiter:
 
     @property
     def pause(self) -> float:
-        return self.policy.seconds(self.update, Moment(AHEAD + int(self.now), self.now), self.now) * 1000
+        return self.policy.seconds(self.update, Moment(AHEAD + int(self.now), self.now), self.now, self.ahead) * 1000
 
     def ask_in_vain(self, holder: str = "a") -> float:
         """Hear that the lock is free, ask when that is due, and be refused. Return how long it paused before."""
@@ -80,6 +82,47 @@ def test_the_pause_is_random() -> None:
     waiter = Waiter(chance=0.2)
     waiter.hear(None)
     assert waiter.pause == pytest.approx(1)
+
+
+def test_in_a_crowd_few_ask_at_once() -> None:
+    """After four asks in vain one waiter of 16 asks within 5 ms, two after half of the longest pause, the rest last."""
+    pauses = []
+    for drawn in range(16):
+        waiter = Waiter()
+        for number in range(3):
+            waiter.ask_in_vain(f"holder {number}")
+        waiter.draws = [drawn / 16, 0.5]
+        waiter.ask_in_vain("holder 3")
+        waiter.hear(None)
+        pauses.append(waiter.pause)
+    assert pauses == pytest.approx([2.5, 40, 40, *[77.5] * 13])
+
+
+def test_each_place_in_the_line_of_a_process_waits_for_the_one_before() -> None:
+    """A waiter that has others of its process ahead of it asks 80 ms later for each, but for at most a second."""
+    waiter = Waiter()
+    waiter.hear(None)
+    pauses = []
+    for waiter.ahead in (0, 1, 2, 12, 13, 200):
+        pauses.append(waiter.pause)
+    assert pauses == pytest.approx([5, 85, 165, 965, 1_005, 1_005])
+
+
+def test_a_newcomer_asks_when_its_turn_comes_or_after_two_seconds() -> None:
+    """At the end of a line nobody asks first: by what is heard, but after 2 s at the latest, it asks once."""
+    waiter = Waiter()
+    waiter.policy = RetryPolicy(MARGIN, lambda: 1.0)
+    waiter.ahead = 2
+    waiter.hear(held())
+    waiter.policy.joined(waiter.now)
+    assert waiter.pause == pytest.approx(2_000)
+    waiter.now = 1_000
+    waiter.hear(None)
+    assert waiter.pause == pytest.approx(165)
+    waiter.hear(held())
+    assert waiter.pause == pytest.approx(1_000)
+    waiter.refuse()
+    assert waiter.pause == pytest.approx(30_000)
 
 
 def test_a_held_lock_is_asked_for_when_it_expires() -> None:
@@ -153,7 +196,7 @@ def test_each_ask_in_vain_doubles_the_pause() -> None:
 
 
 def test_who_lets_others_go_first_pauses_for_less_time() -> None:
-    """When another holder is heard to be faster before the pause is over, the next pause is a tenth shorter."""
+    """When another holder is heard to be faster before the pause is over, the next pause is shorter by 2 %."""
     waiter = Waiter()
     for number in range(4):
         waiter.ask_in_vain(f"holder {number}")
@@ -163,8 +206,8 @@ def test_who_lets_others_go_first_pauses_for_less_time() -> None:
         pauses.append(waiter.pause)
         waiter.hear(held())
         assert waiter.pause > 1_000
-    assert pauses[:3] == pytest.approx([80, 72, 64.8])
-    assert pauses[-1] == pytest.approx(5)
+    assert pauses[:3] == pytest.approx([80, 78.4, 76.832])
+    assert pauses[-1] == pytest.approx(80 * 0.98**39)
 
 
 def test_a_watch_that_was_wrong_gets_no_shorter_pauses() -> None:

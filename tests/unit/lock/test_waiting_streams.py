@@ -108,8 +108,22 @@ def test_a_stream_that_is_silent_is_not_believed(world: World, bench: Bench, mon
     one = Update(1, None)
     assert seen == [(one, 1.0), (None, inf), (None, inf), (one, 32_000.0)]
     quiet[0].milliseconds = 70_000
+    assert not bench.streams.join(Follow("node", bench.wake)), "nobody waits behind those that hear nothing"
     bench.streams.discard(follow)
     assert (follow.fresh(), follow.stale_in(), len(quiet)) == (None, 32_000.0, 1)
+
+
+def test_followers_of_a_node_stand_in_the_order_in_which_they_came(world: World, bench: Bench) -> None:
+    """Who leaves and comes again is the last. Nobody joins where no others hear."""
+    assert not bench.streams.join(Follow("node", bench.wake))
+    first, second = bench.follow(), bench.follow()
+    third = Follow("node", bench.wake)
+    assert bench.streams.join(third)
+    assert third.update == first.update
+    assert [bench.streams.ahead(follow) for follow in (first, second, third)] == [0, 1, 2]
+    bench.streams.discard(first)
+    bench.streams.add(first)
+    assert [bench.streams.ahead(follow) for follow in (second, third, first)] == [0, 1, 2]
 
 
 def test_a_watch_without_signs_of_life_is_believed(world: World, bench: Bench) -> None:
