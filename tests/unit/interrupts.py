@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, TypeAlias
@@ -91,8 +93,21 @@ def _trace(
         return look
 
     before = sys.gettrace()
-    sys.settrace(enter)
+    with without_collector():
+        sys.settrace(enter)
+        try:
+            call()
+        finally:
+            sys.settrace(before)
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Collect no garbage: what that calls (`flag.in_each_child` forgets a part) would be lines of whatever goes on."""
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
-        call()
+        yield
     finally:
-        sys.settrace(before)
+        if was_enabled:
+            gc.enable()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import logging
 import threading
@@ -340,6 +341,13 @@ def test_a_flag_may_be_interrupted_at_any_line(call: Callable[[Flag], object]) -
         flag.clear()
         interrupt(lambda: call(flag), line, look)
     assert seen == [True] * len(lines)
+
+
+def test_the_collector_of_garbage_adds_no_lines() -> None:
+    """What it calls of firecron is no line of the call that it comes in: it rests meanwhile, and goes on afterwards."""
+    was_enabled: list[bool] = []
+    assert lines_of(lambda: was_enabled.append(gc.isenabled())) == []
+    assert [*was_enabled, gc.isenabled()] == [False, True]
 
 
 def test_a_job_may_stop_its_instance() -> None:
