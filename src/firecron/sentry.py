@@ -12,8 +12,9 @@ so any number of instances count as one run. Each check-in says what the monitor
 the monitor, and later ones change it with the job's options. A run without a tick, such as a run by hand, checks in
 nowhere, and neither does an instance outside of production.
 
-Sentry can't expect everything: a monitor has whole minutes, and neither `L` nor `#`. A job of another schedule is left
-out, and `monitor` says so in one line. A line's fixed second is cut off.
+Sentry can't expect everything: a monitor has whole minutes, neither `L` nor `#`, and no end. A job of another schedule
+is left out, and `monitor` says so in one line. A line's fixed second is cut off. The first check-in creates a monitor,
+so nothing is expected before `starting`.
 
 No check-in delays a run: Sentry's SDK has a queue and a thread of its own. What is in the queue when the instance stops
 has two more seconds, within its grace.
@@ -89,8 +90,8 @@ def monitor(crons: FireCron) -> Callable[[], None]:
     left_out = [job.name for job in jobs if monitor_config(job) is None]
     if left_out:
         message = (
-            f"Sentry's monitors can't expect the schedules of {', '.join(left_out)}: they have whole minutes, and "
-            "neither L nor #. These jobs don't check in"
+            f"Sentry's monitors can't expect the schedules of {', '.join(left_out)}: they have whole minutes, "
+            "neither L nor #, and no end (until). These jobs don't check in"
         )
         crons.events.emit("sentry.left_out", "firecron", logging.INFO, message, jobs=len(left_out))
     is_on, is_sure = True, False
@@ -134,6 +135,8 @@ def monitor_config(job: Job) -> MonitorConfig | None:
         # Of a config with a larger number Sentry takes nothing.
         "failure_issue_threshold": min(options.alert_after, MOST_FAILURES),
     }
+    if schedule.until is not None:
+        return None
     if schedule.every is not None:
         if schedule.every % timedelta(minutes=1):
             return None

@@ -86,7 +86,7 @@ ACTS = exactly({"acts": each(ACT)})
 CHANGED = exactly({"changed": TRUTH, "lock": LOCK})
 # Of what the catalogue says where its entry can be read.
 PLACE = of(NO_TEXT, "service revision where")
-DECLARED = {**of(NO_TEXT, "line timezone"), **of(NO_NUMBER, "every"), **of(NO_INSTANT, "starting"), **PLACE}
+DECLARED = {**of(NO_TEXT, "line timezone"), **of(NO_NUMBER, "every"), **of(NO_INSTANT, "starting until"), **PLACE}
 ENTRY = exactly(of(TEXT, "name"), DECLARED, of(NO_INSTANT, "declared"), of(TRUTH, "live"))
 FORGOTTEN = exactly({"forgotten": each(ENTRY)})
 
@@ -151,7 +151,7 @@ HEALTH = exactly(OVERALL, {"jobs": each(exactly(VERDICT))})
 
 TICK = exactly({"local": LOCAL, "utc": INSTANT})
 CHANGE = exactly({"at": INSTANT, "kind": one_of(get_args(Kind)), "times": each(TEXT), "said": TEXT})
-SCHEDULE = {**of(TEXT, "line timezone words"), **of(NO_NUMBER, "every"), **of(NO_INSTANT, "starting")}
+SCHEDULE = {**of(TEXT, "line timezone words"), **of(NO_NUMBER, "every"), **of(NO_INSTANT, "starting until")}
 NEXT = exactly(SCHEDULE, {"ticks": each(TICK), "changes": each(CHANGE), "warnings": each(TEXT)})
 
 GUARDED = {**of(TEXT, "name where"), **of(NO_TEXT, "role"), **of(TRUTH, "disabled"), **ABOUT}

@@ -151,6 +151,29 @@ def test_next_takes_even_distances() -> None:
     ]
 
 
+def test_next_takes_bounds() -> None:
+    """`next` lists the ticks from `--starting` to `--until`, and says that there are no more."""
+    arguments = (
+        "next",
+        "0 9 * * *",
+        "--starting",
+        "2026-12-01",
+        "--until",
+        "2026-12-02T09:00",
+        "--after",
+        "2026-11-18",
+    )
+    value = answer(NEXT, *arguments)
+    assert (value["starting"], value["until"]) == ("2026-12-01T00:00:00Z", "2026-12-02T09:00:00Z")
+    assert [tick["utc"] for tick in value["ticks"]] == ["2026-12-01T09:00:00Z", "2026-12-02T09:00:00Z"]
+    ended = ("next", "0 9 * * *", "--until", "2020-01-01")
+    assert (answer(NEXT, *ended)["ticks"], answer(NEXT, *ended)["changes"]) == ([], [])
+    assert call(*ended).stdout.splitlines() == [
+        "at 09:00 every day, UTC, until 2020-01-01 00:00",
+        "no tick is to come: it has ended",
+    ]
+
+
 def test_next_takes_the_name_for_a_hashed_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """`next` with a line that has an H shows the numbers of the name below this environment's prefix."""
     arguments = ("next", "H 3 * * *", "digest", "--after", "2026-11-18T09:00Z", "-n", "1")
@@ -258,7 +281,8 @@ def test_a_repeated_hour_is_told_of_before_it_and_in_it(after: str) -> None:
         (("* * * * *", "--after", "soon"), "--after 'soon' is not an instant"),
         ((), "give a cron line, --every SECONDS, or APP NAME"),
         (("* * * * *", "--every", "60"), "the cron line '* * * * *' and every=60.0: leave one of them out"),
-        (("* * * * *", "--starting", "2026-11-18"), "is only for every"),
+        (("* * * * *", "--until", "soon"), "--until 'soon' is not an instant"),
+        (("* * * * *", "--starting", "2026-11-18", "--until", "2026-11-17"), "never fires: until="),
         (("--every", "60", "-z", "Europe/Berlin"), "timezone='Europe/Berlin' is only for a cron line"),
         (("--every", "1.5"), "every=1.5 must be whole seconds"),
         (("--every", "60", "--starting", "soon"), "--starting 'soon' is not an instant"),

@@ -102,6 +102,7 @@ JOB = schemas.exactly(
                     "timezone": schemas.TEXT,
                     "every": schemas.perhaps(schemas.NUMBER),
                     "starting": schemas.perhaps(schemas.INSTANT),
+                    "until": schemas.perhaps(schemas.INSTANT),
                     "grace": {"type": "number"},
                     "overlap": schemas.TEXT,
                     "catchUp": schemas.TEXT,

@@ -190,6 +190,8 @@ def test_only_ticks_of_production_check_in(sentry: Kept, monkeypatch: pytest.Mon
         ({"line": "0 9 * * 1#2"}, None),
         ({"line": None, "every": timedelta(minutes=45)}, ("interval", 45)),
         ({"line": None, "every": 90}, None),
+        ({"starting": datetime(2026, 11, 18, tzinfo=UTC)}, ("crontab", "0 9 * * *")),
+        ({"until": datetime(2027, 11, 18, tzinfo=UTC)}, None),
     ],
 )
 def test_what_a_monitor_expects(options: dict[str, Any], schedule: tuple[str, object] | None) -> None:

@@ -80,7 +80,7 @@ DECLARED: Node = {
     "onAbandoned": "rerun", "oncePerTick": True, "overlap": "skip", "owner": "mail@example.com", "renew": False,
     "retries": 3, "revision": "api-00042-abc", "role": "mail", "runbook": "https://wiki.example.com/digest",
     "service": "api", "since": NOW - 9, "ticks": True, "timezone": "Europe/Berlin", "ttl": 30,
-    "where": "jobs.Jobs.digest",
+    "until": "2027-11-18T09:00:00Z", "where": "jobs.Jobs.digest",
 }  # fmt: skip
 BEAT: Node = {"instanceId": "api-00042-abc", "jobs": 2, "running": 0, "seenAt": STAMP, "startedAt": NOW - 10}
 

@@ -91,7 +91,10 @@ def ill_typed() -> list[Row]:
     ]
     rows += [
         patch(f"a job's {field} that is {value!r}", {**EVERY, field: value}, path=ENTRY)
-        for field, value in [("every", "1"), ("starting", 1), ("starting", f"{GOOD_START}x"), ("starting", "x" * 21)]
+        for field, value in [
+            ("every", "1"),
+            *((field, value) for field in ("starting", "until") for value in (1, f"{GOOD_START}x", "x" * 21)),
+        ]
     ]
     beats = [("instanceId", 1), ("jobs", "1"), ("running", "1"), ("startedAt", "1"), ("seenAt", "1")]
     return rows + [patch(f"a beat's {field} that is {value!r}", {**BEAT, field: value}, path=INSTANCE)

@@ -153,6 +153,7 @@ def schedules() -> None:
     assert_type(schedule.after(datetime.now(UTC)), datetime)
     assert_type(list(schedule.between(datetime.now(UTC), datetime.now(UTC))), list[datetime])
     Schedule(every=2700, starting=datetime.now(UTC))
+    Schedule("H 9 * * *", name="digest", starting=datetime.now(UTC), until=datetime.now(UTC))
     schedule.after("2026-11-18")  # type: ignore[arg-type]
     Schedule("0 9 * * *", UTC)  # type: ignore[arg-type]
 

@@ -75,7 +75,15 @@ Every: TypeAlias = Annotated[
 ]
 Starting: TypeAlias = Annotated[
     str | None,
-    typer.Option("--starting", metavar="ISO", help="With --every: the first tick; 1970-01-01T00:00Z unless given."),
+    typer.Option(
+        "--starting",
+        metavar="ISO",
+        help="No tick is before it. With --every: the first tick; 1970-01-01T00:00Z unless given.",
+    ),
+]
+Ending: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--until", metavar="ISO", help="No tick is after it; a tick at that instant is the last one."),
 ]
 
 
@@ -213,17 +221,23 @@ def _kind(found: object) -> str:
     return f"a {type(found).__name__}"
 
 
-# --- a schedule: a cron line with its time zone, or `--every` with `--starting`
+# --- a schedule: a cron line with its time zone, or `--every`; with `--starting` and `--until`
 
 
 def given_schedule(
-    line: str | None, timezone: str | None, every: float | None, starting: str | None, name: str | None = None
+    line: str | None,
+    timezone: str | None,
+    every: float | None,
+    starting: str | None,
+    until: str | None,
+    name: str | None = None,
 ) -> Schedule:
     """Return the schedule of the job of this name, or raise the Failure that says what is wrong with the arguments.
 
     The name decides the numbers of an H in the line, as in a program with the settings of this environment.
     """
     first = None if starting is None else given_instant("--starting", starting)
+    last = None if until is None else given_instant("--until", until)
     full_name = None
     if name is not None:
         # Imported here, because most lines need no settings.
@@ -231,7 +245,7 @@ def given_schedule(
 
         full_name = below(load_settings().prefix, name)
     try:
-        return Schedule(line, timezone or DEFAULT_ZONE, name=full_name, every=every, starting=first)
+        return Schedule(line, timezone or DEFAULT_ZONE, name=full_name, every=every, starting=first, until=last)
     except ValueError as error:
         raise Failure(str(error), Exit.USAGE) from None
 

@@ -1,5 +1,7 @@
 """When a job ticks: at the times of a cron line in a time zone (`ZonedLine`), or at even distances (`Cadence`).
 
+`starting` and `until` bound both: no tick is before the first or after the second, and both may be ticks.
+
 No cron line has even distances where its steps don't divide the hour or the day. The ticks of a cadence are
 `starting + k * every` for k = 0, 1, 2 and so on. Nothing else counts: not when an instance started, not when a run
 began or ended, no time zone and no change of clocks. So all instances have the same ticks.
@@ -16,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from itertools import islice, pairwise
+from math import inf
 from typing import TYPE_CHECKING
 
 from firecron.base.instants import DAY, Duration, in_utc, milliseconds, to_datetime, to_milliseconds, to_text
@@ -44,8 +47,8 @@ DEFAULT_ZONE: str = _Default("UTC")
 class Schedule:
     """When a job ticks: at the times of a cron line in a time zone, or `every` so much time, `starting` at an instant.
 
-    What can't be used raises a ValueError with the reason; so does a line that never fires. Two schedules of the same
-    line and zone are equal, and so are two of the same `every` and `starting`.
+    What can't be used raises a ValueError with the reason; so does what never fires. Two schedules of the same line and
+    zone, or of the same `every`, are equal if they start and end alike.
 
     Args:
         line: Five fields, or six with seconds first; names of months and days; aliases such as `@hourly`; `H` for a
@@ -53,10 +56,23 @@ class Schedule:
         timezone: A name or a `ZoneInfo`, for a line; the attribute is the name.
         name: For a line with an `H`: the job's name, below the prefix of the settings, if there is one.
         every: Instead of a line, the time between two ticks, in whole seconds: a number or a `timedelta`.
-        starting: With `every`, the first tick: an aware `datetime`. Default: 1970-01-01 00:00 UTC.
+        starting: With `every`, the first tick, by default 1970-01-01 00:00 UTC; with a line, no tick is before it. An
+            aware `datetime`.
+        until: No tick is after it: an aware `datetime`. A tick at that instant is the last one.
     """
 
-    __slots__ = ("_latest", "_ticks", "every", "has_seconds", "line", "starting", "timezone", "warnings", "written")
+    __slots__ = (
+        "_latest",
+        "_ticks",
+        "every",
+        "has_seconds",
+        "line",
+        "starting",
+        "timezone",
+        "until",
+        "warnings",
+        "written",
+    )
 
     def __init__(
         self,
@@ -66,6 +82,7 @@ class Schedule:
         name: str | None = None,
         every: Duration | None = None,
         starting: datetime | None = None,
+        until: datetime | None = None,
     ) -> None:
         self.line: str
         self.written: str | None
@@ -76,8 +93,6 @@ class Schedule:
             from firecron.cron.line import is_hashed, parsed
             from firecron.cron.zoned_line import ZonedLine, find_zone, zone_warning
 
-            if starting is not None:
-                raise ValueError(f"starting={starting!r} is only for every: leave it out, or write every, not a line")
             # The line as it was written, if it has an H.
             self.written = line if is_hashed(line) else None
             plain, odd = line, tuple[str, ...]()
@@ -91,15 +106,19 @@ class Schedule:
             winter = zone_warning(zone)
             self.has_seconds = cron_line.has_seconds
             self.warnings = (*odd, *cron_line.warnings, *([] if winter is None else [winter]))
-            self.every, self.starting = None, None
+            self.every = None
+            self.starting = None if starting is None else check_whole_instant(starting, "starting")
         else:
             _refuse_both(line, timezone, every)
             self._ticks = found = cadence(every, starting)
             self.line, self.timezone, self.written = found.said, "UTC", None
             self.has_seconds, self.warnings = found.every < _MINUTE, ()
             self.every, self.starting = found.every, found.starting
-        # Instants, each with the tick after it.
-        self._latest: tuple[tuple[datetime, datetime], ...] = ()
+        self.until = None if until is None else check_whole_instant(until, "until")
+        # Instants, each with the tick after it; None if there is none.
+        self._latest: tuple[tuple[datetime, datetime | None], ...] = ()
+        if self.starting is not None and self.until is not None and self.next_after(self.starting - _SECOND) is None:
+            raise ValueError(f"the schedule {self} never fires: until={until!r} is before its first tick")
 
     @property
     def has_line(self) -> bool:
@@ -112,10 +131,25 @@ class Schedule:
         Args:
             name: The job's name, below the prefix of the settings, if there is one.
         """
-        return self if self.written is None else Schedule(self.written, self.timezone, name=name)
+        if self.written is None:
+            return self
+        return Schedule(self.written, self.timezone, name=name, starting=self.starting, until=self.until)
 
     def after(self, instant: datetime) -> datetime:
         """Return the first tick after the instant, in UTC. The instant itself does not count.
+
+        Raise NoTick if there is none, because the schedule has ended (`until`).
+
+        Args:
+            instant: An aware `datetime`.
+        """
+        tick = self.next_after(instant)
+        if tick is None:
+            raise NoTick(f"there is no tick of {self} after {in_utc(instant)}: it has ended")
+        return tick
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        """Return the first tick after the instant, in UTC; None if there is none.
 
         Args:
             instant: An aware `datetime`.
@@ -123,12 +157,29 @@ class Schedule:
         # Ticks are whole seconds, so the tick after 09:00:00.5 is the tick after 09:00:00.
         start = _in_utc(instant).replace(microsecond=0)
         for since, tick in self._latest:
-            if since <= start < tick:
+            if since <= start and (tick is None or start < tick):
                 return tick  # there is none in between
-        tick = self._ticks.after(start)
+        tick = self._find_after(start)
         # Replaced as a whole, because threads share a schedule.
         self._latest = ((start, tick), *self._latest[: _KEPT - 1])
         return tick
+
+    def has_ended(self, instant: datetime) -> bool:
+        """Return whether no tick comes after the instant. Of a schedule without `until` this takes no search.
+
+        Args:
+            instant: An aware `datetime`.
+        """
+        return self.until is not None and self.next_after(instant) is None
+
+    def _find_after(self, start: datetime) -> datetime | None:
+        if self.starting is not None and start < self.starting:
+            start = self.starting - _SECOND
+        try:
+            tick = self._ticks.after(start)
+        except OverflowError:
+            return None  # it would be after the year 9999
+        return None if self.until is not None and tick > self.until else tick
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
         """Return the ticks after `start`, up to and including `end`, in UTC.
@@ -138,29 +189,48 @@ class Schedule:
             end: An aware `datetime`.
         """
         # This call checks the arguments now. A generator would check them only when the first tick is asked for.
-        return self._up_to(self.after(start), _in_utc(end))
+        return self._up_to(self.next_after(start), _in_utc(end))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schedule):
             return NotImplemented
-        return (self.line, self.timezone) == (other.line, other.timezone)
+        return self.identity == other.identity
 
     def __hash__(self) -> int:
-        return hash((self.line, self.timezone))
+        return hash(self.identity)
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """Texts that no other schedule has: its line, its zone, and what bounds it."""
+        return (self.line, self.timezone, *self._bounds())
 
     def __repr__(self) -> str:
-        if self.every is None:
-            return f"Schedule({str(self.line)!r}, {self.timezone!r})"
-        return f"Schedule(every={int(self.every.total_seconds())}, starting={self.starting!r})"
+        return f"Schedule({', '.join(self.arguments())})"
+
+    def arguments(self) -> list[str]:
+        """Return its arguments, as they would be written."""
+        found = [repr(str(self.line)), repr(self.timezone)]
+        if self.every is not None:
+            found = [f"every={int(self.every.total_seconds())}"]
+        if self.starting is not None:
+            found.append(f"starting={self.starting!r}")
+        return found if self.until is None else [*found, f"until={self.until!r}"]
 
     def __str__(self) -> str:
         """The schedule in a message."""
-        return f"[{self.line}] ({self.timezone})" if self.has_line else f"[{self.line}]"
+        said = f"[{self.line}] ({self.timezone})" if self.has_line else f"[{self.line}]"
+        return ", ".join([said, *self._bounds()])
 
-    def _up_to(self, tick: datetime, last: datetime) -> Iterator[datetime]:
-        while tick <= last:
+    def _bounds(self) -> Iterator[str]:
+        if self.starting is not None and self.has_line:
+            yield f"from {in_utc(self.starting)} on"
+        if self.until is not None:
+            yield f"until {in_utc(self.until)}"
+
+    def _up_to(self, tick: datetime | None, last: datetime) -> Iterator[datetime]:
+        while tick is not None and tick <= last:
             yield tick
-            tick = self.after(tick)
+            tick = self.next_after(tick)
 
 
 def _refuse_both(line: object, timezone: object, every: object) -> None:
@@ -179,15 +249,25 @@ def _in_utc(instant: datetime) -> datetime:
     return instant.astimezone(UTC)
 
 
+def without_end(schedule: Schedule) -> Schedule:
+    """Return the schedule as it would be without `until`."""
+    if schedule.until is None:
+        return schedule
+    if schedule.has_line:
+        return Schedule(schedule.line, schedule.timezone, starting=schedule.starting)
+    return Schedule(every=schedule.every, starting=schedule.starting)
+
+
 def schedule_fields(schedule: Schedule | None) -> dict[str, object]:
     """Return a schedule as JSON for programs, with the same fields wherever it is shown; without one, each is None."""
     if schedule is None:
-        return dict.fromkeys(("line", "timezone", "every", "starting"))
+        return dict.fromkeys(("line", "timezone", "every", "starting", "until"))
     return {
         "line": schedule.line,
         "timezone": schedule.timezone,
         "every": None if schedule.every is None else int(schedule.every.total_seconds()),
         "starting": None if schedule.starting is None else in_utc(schedule.starting),
+        "until": None if schedule.until is None else in_utc(schedule.until),
     }
 
 
@@ -229,16 +309,20 @@ def cadence(every: object, starting: object) -> Cadence:
     found = milliseconds(every, "every", least=1, most=_LONGEST)
     if found % 1000:
         raise ValueError(f"every={every!r} must be whole seconds")
-    if starting is None:
-        return Cadence(timedelta(milliseconds=found), EPOCH)
+    first = EPOCH if starting is None else check_whole_instant(starting, "starting")
+    return Cadence(timedelta(milliseconds=found), first)
+
+
+def check_whole_instant(value: object, name: str) -> datetime:
+    """Return the instant in UTC, or raise a ValueError that names the argument, its value and the remedy."""
     example = "give an aware datetime, such as datetime(2026, 11, 18, 9, tzinfo=UTC)"
-    if not isinstance(starting, datetime):
-        raise ValueError(f"starting={starting!r} is not an instant: {example}")
-    if starting.utcoffset() is None:
-        raise ValueError(f"starting={starting!r} has no time zone: {example}")
-    if starting.microsecond:
-        raise ValueError(f"starting={starting!r} must be a whole second")
-    return Cadence(timedelta(milliseconds=found), starting.astimezone(UTC))
+    if not isinstance(value, datetime):
+        raise ValueError(f"{name}={value!r} is not an instant: {example}")
+    if value.utcoffset() is None:
+        raise ValueError(f"{name}={value!r} has no time zone: {example}")
+    if value.microsecond:
+        raise ValueError(f"{name}={value!r} must be a whole second")
+    return value.astimezone(UTC)
 
 
 # --- the ticks of a schedule
@@ -250,6 +334,7 @@ def cadence(every: object, starting: object) -> Cadence:
 # The longest lead. If ticks come often, the lead is a tenth of the time between them.
 _LEAD = timedelta(seconds=5)
 _SOME_TICKS = 3
+_LATEST = datetime.max.replace(microsecond=0, tzinfo=UTC)
 
 
 def newest_tick(schedule: Schedule, now: datetime, grace: float | None = None) -> datetime:
@@ -262,10 +347,10 @@ def newest_tick(schedule: Schedule, now: datetime, grace: float | None = None) -
         raise NoTick(f"there has been no tick of {schedule} yet")
     tick = to_datetime(found[0])
     if grace is not None and now - tick > timedelta(seconds=grace):
-        coming = to_text(schedule.after(now))
+        coming = schedule.next_after(now)
         raise NoTick(
             f"there has been no tick of {schedule} in the last {grace:g} s: the newest was {found[0]}, "
-            f"the next is {coming}"
+            f"{'and it was the last' if coming is None else f'the next is {to_text(coming)}'}"
         )
     return tick
 
@@ -275,10 +360,12 @@ def meant_tick(schedule: Schedule, now: datetime, grace: float | None = None) ->
 
     Raise NoTick as `newest_tick` does.
     """
-    coming = schedule.after(now)
-    lead = min(_LEAD, (schedule.after(coming) - coming) / 10)
-    if coming - now <= lead:
-        return coming, (coming - now).total_seconds()
+    coming = schedule.next_after(now)
+    following = None if coming is None else schedule.next_after(coming)
+    if coming is not None:
+        lead = _LEAD if following is None else min(_LEAD, (following - coming) / 10)
+        if coming - now <= lead:
+            return coming, (coming - now).total_seconds()
     return newest_tick(schedule, now, grace), 0.0
 
 
@@ -290,6 +377,8 @@ def newest(schedule: Schedule, start: int, end: int, most: int) -> list[str]:
     """
     found: list[datetime] = []
     first, last = to_datetime(start), to_datetime(end)
+    if schedule.until is not None:
+        last = min(last, schedule.until)
     if not has_tick(schedule, start, end):
         return []  # as after most claims, because nothing was missed
     span = _SECOND
@@ -309,11 +398,23 @@ def newest(schedule: Schedule, start: int, end: int, most: int) -> list[str]:
 # A program may have many jobs of one schedule.
 @lru_cache(1_000)
 def shortest_interval(schedule: Schedule) -> float:
-    """Return the shortest time between some ticks of a schedule, in seconds. It is the same on every instance."""
-    ticks = [schedule.after(to_datetime(0))]
-    for _ in range(_SOME_TICKS):
-        ticks.append(schedule.after(ticks[-1]))
-    return min((later - tick).total_seconds() for tick, later in pairwise(ticks))
+    """Return the shortest time between some ticks of a schedule, in seconds. It is the same on every instance.
+
+    It is infinite if the schedule has one tick only.
+    """
+    ticks = list(islice(schedule.between(to_datetime(0), _LATEST), _SOME_TICKS + 1))
+    return min(((later - tick).total_seconds() for tick, later in pairwise(ticks)), default=inf)
+
+
+def next_ticks(schedule: Schedule, start: datetime, number: int) -> list[datetime]:
+    """Return the first `number` ticks after `start`, in UTC; fewer if the schedule ends before."""
+    return list(islice(schedule.between(start, _LATEST), number))
+
+
+def due_after(schedule: Schedule, instant: int) -> float:
+    """Return the first tick after an instant, in milliseconds; infinity if there is none."""
+    tick = schedule.next_after(to_datetime(instant))
+    return inf if tick is None else to_milliseconds(tick)
 
 
 def has_tick(schedule: Schedule, start: int, end: int) -> bool:
@@ -321,13 +422,13 @@ def has_tick(schedule: Schedule, start: int, end: int) -> bool:
     # Ticks are at whole seconds. Most claims come within their tick's own second, and are decided without the schedule.
     if start // 1000 >= end // 1000:
         return False
-    return schedule.after(to_datetime(start)) <= to_datetime(end)
+    return due_after(schedule, start) <= end
 
 
 def is_tick(schedule: Schedule, slot: str) -> bool:
     """Return whether a slot is a tick of this schedule."""
     instant = to_datetime(slot)
-    return schedule.after(instant - _SECOND) == instant
+    return schedule.next_after(instant - _SECOND) == instant
 
 
 # --- names for cron lines, with the same names and values as in @nestjs/schedule

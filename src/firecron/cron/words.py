@@ -41,21 +41,44 @@ _CITY = re.compile(r"(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia
 
 def in_words(schedule: Schedule) -> str:
     """Return what a schedule means."""
-    words = without_place(schedule)
-    if not schedule.has_line:
-        return words
-    city = _CITY.fullmatch(schedule.timezone)
-    return f"{words}, {city[1].replace('_', ' ') if city else schedule.timezone}"
+    words = _unbounded(schedule)
+    if schedule.has_line:
+        city = _CITY.fullmatch(schedule.timezone)
+        words = f"{words}, {city[1].replace('_', ' ') if city else schedule.timezone}"
+    return f"{words}{_bounds(schedule)}"
 
 
 # A page that is kept live asks for the words of all its jobs every few seconds.
 @lru_cache(2_000)
 def without_place(schedule: Schedule) -> str:
     """Return what a schedule means, without its time zone."""
+    return f"{_unbounded(schedule)}{_bounds(schedule)}"
+
+
+@lru_cache(2_000)
+def _unbounded(schedule: Schedule) -> str:
     if schedule.has_line:
         return _line_in_words(CronLine(schedule.line))
-    # Where it begins to count, unless somebody has said that, tells nobody anything.
-    return schedule.line.partition(", from ")[0] if schedule.starting == EPOCH else schedule.line
+    return schedule.line.partition(", from ")[0]
+
+
+def _bounds(schedule: Schedule) -> str:
+    """Return from when and until when, by the clocks of its zone, after a comma; "" if it has no bounds."""
+    found = ""
+    # Where even distances begin to count, unless somebody has said that, tells nobody anything.
+    if schedule.starting is not None and (schedule.has_line or schedule.starting != EPOCH):
+        found = f", from {_instant(schedule, schedule.starting)}"
+    if schedule.until is not None:
+        found += f", until {_instant(schedule, schedule.until)}"
+    return found if schedule.has_line or not found else f"{found} UTC"
+
+
+def _instant(schedule: Schedule, instant: datetime) -> str:
+    """Return an instant on the clocks of the zone, with seconds if it has any, and its offset in a repeated hour."""
+    local = instant.astimezone(ZoneInfo(schedule.timezone))
+    shown = f"{local:%Y-%m-%d %H:%M:%S}".removesuffix(":00")
+    is_repeated = local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset()
+    return f"{shown} {local:%z}" if is_repeated else shown
 
 
 def _line_in_words(line: CronLine) -> str:
@@ -364,7 +387,7 @@ def special_nights(schedule: Schedule, start: datetime, end: datetime) -> Iterat
 def _kind(schedule: Schedule, line: CronLine, at: datetime, *, is_forward: bool) -> Kind:
     if not is_forward:
         return "repeated" if line.is_wildcard else "once"
-    runs_then = schedule.after(at - _SECOND) == at
+    runs_then = schedule.next_after(at - _SECOND) == at
     return "moved" if runs_then and not line.is_wildcard else "skipped"
 
 

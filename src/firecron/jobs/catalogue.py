@@ -4,10 +4,11 @@ With the catalogue, `cron-jobs/<name>`, an operator's tools need no program of t
 it promises, and which service declared it. Durations are seconds, as in the program. `since` and `declaredAt` are
 milliseconds of RTDB's time.
 
-An entry has the `line` and its `timezone`, or `every` and `starting`; and `grace`, `overlap`, `catchUp`, `oncePerTick`,
-`disabled`, `expectedRuntime`, `alertAfter` and `role` as the job's options have them. `where` is the job's function,
-`ticks` is false if only triggers run the job. `service` and `revision` are those of the program that declared the job
-last. An empty `service` means that no program with the job's role has declared it yet.
+An entry has the `line` and its `timezone`, or `every`; `starting` and `until` if the schedule has them; and `grace`,
+`overlap`, `catchUp`, `oncePerTick`, `disabled`, `expectedRuntime`, `alertAfter` and `role` as the job's options have
+them. `where` is the job's function, `ticks` is false if only triggers run the job. `service` and `revision` are those
+of the program that declared the job last. An empty `service` means that no program with the job's role has declared it
+yet.
 
 It also has `description`, `owner` and `runbook` (see `jobs/about`), and what decides whether something is run again:
 `onAbandoned`, `catchUpWindow`, `retries`, `ttl`, `maxRuntime`, `holdAtLeast` and `renew`. Of these it has only what is
@@ -45,7 +46,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from firecron.base.instants import check_instant, number
-from firecron.cron.schedule import Schedule, schedule_fields
+from firecron.cron.schedule import DEFAULT_ZONE, Schedule, schedule_fields, without_end
 from firecron.jobs.about import NOTHING, About, read_about
 from firecron.jobs.options import (
     DEFAULT_GRACE,
@@ -115,7 +116,8 @@ class CatalogueEntry:
 
     def without(self) -> CatalogueEntry:
         """Return the entry without the fields that security rules may refuse."""
-        return replace(self, about=NOTHING, **{name: getattr(_DEFAULTS, name) for name in _LATER})
+        schedule = without_end(self.schedule)
+        return replace(self, schedule=schedule, about=NOTHING, **{name: getattr(_DEFAULTS, name) for name in _LATER})
 
     def options(self) -> dict[str, object]:
         """Return the options that the job is declared with, by the names of the fields. Durations are seconds."""
@@ -286,10 +288,14 @@ def _of(schedule: Schedule) -> dict[str, object]:
 
 def _schedule(node: Mapping[object, object]) -> Schedule:
     every = number(node.get("every"))
-    if every is None:
-        return Schedule(_text(node.get("line")), _text(node.get("timezone")) or "UTC")
-    starting = _text(node.get("starting"))
-    return Schedule(every=every, starting=None if starting is None else datetime.fromisoformat(check_instant(starting)))
+    line = None if every is not None else _text(node.get("line"))
+    timezone = DEFAULT_ZONE if every is not None else _text(node.get("timezone")) or "UTC"
+    starting, until = (_instant(node.get(name)) for name in ("starting", "until"))
+    return Schedule(line, timezone, every=every, starting=starting, until=until)
+
+
+def _instant(value: object) -> datetime | None:
+    return datetime.fromisoformat(check_instant(value)) if isinstance(value, str) else None
 
 
 def _duration(value: object) -> int | None:
@@ -415,13 +421,16 @@ def _digests(names: list[str], value: object) -> dict[str, str]:
     return {name: value[_LENGTH * place : _LENGTH * (place + 1)] for place, name in enumerate(names)}
 
 
+_LATER_OF_SCHEDULE = ("until",)
 # Of a digest, in characters.
 _LENGTH = 4
 
 
 def digest(schedule: Schedule) -> str:
     """Return four characters for the schedule. Those of another one differ, but for a chance of one in 16 million."""
-    text = json.dumps(list(_of(schedule).values()))
+    fields = _of(schedule)
+    # What came later counts only where it is there: a schedule without it has one digest in all versions.
+    text = json.dumps([value for name, value in fields.items() if name not in _LATER_OF_SCHEDULE or value is not None])
     return urlsafe_b64encode(hashlib.blake2b(text.encode(), digest_size=3).digest()).decode()
 
 

@@ -128,6 +128,7 @@ def distributed_cron(
     timezone: str | ZoneInfo = DEFAULT_ZONE,
     every: Duration | None = None,
     starting: datetime | None = None,
+    until: datetime | None = None,
     lock_ttl: Duration = DEFAULT_TTL,
     hold_at_least: Duration = 0,
     once_per_tick: bool = True,
@@ -159,7 +160,9 @@ def distributed_cron(
             give `every`.
         timezone: The time zone of the cron line: a name or a `ZoneInfo`.
         every: Instead of a cron line, the time from one tick to the next, in whole seconds.
-        starting: The first tick of `every`, an aware `datetime`. Default: 1970-01-01 00:00 UTC.
+        starting: No tick is before it: an aware `datetime`. With `every` it is the first tick, by default 1970-01-01
+            00:00 UTC.
+        until: No tick is after it: an aware `datetime`. A tick at that instant is the last one.
         lock_ttl: How long the lock lasts if its instance dies. It is renewed while the job runs.
         hold_at_least: The least time that the lock is kept, even if the job ends sooner.
         once_per_tick: Claim the tick in the write that takes the lock. False: lock by name only.
@@ -184,7 +187,9 @@ def distributed_cron(
     """
     options = JobOptions(
         name=check_name(lock_name),
-        schedule=check_schedule(check_name(lock_name), cron_time, timezone, every, starting),
+        schedule=check_schedule(
+            check_name(lock_name), cron_time, timezone, every=every, starting=starting, until=until
+        ),
         # The margin is a setting of the instance, which checks the rest when it starts.
         lock_ttl=milliseconds(
             lock_ttl, "lock_ttl", least=0.1, at_least="six times the margin: 6 s, unless FIRECRON_MARGIN is smaller"

@@ -132,9 +132,9 @@ class JobOptions:
         if not self.grace_given:
             values["grace"] = None
         schedule = self.schedule
-        said = [repr(self.name), repr(schedule.written or schedule.line), f"timezone={schedule.timezone!r}"]
-        if schedule.every is not None:
-            said[1:] = [f"every={int(schedule.every.total_seconds())}", f"starting={schedule.starting!r}"]
+        said = [repr(self.name), *schedule.arguments()]
+        if schedule.has_line:
+            said[1:3] = [repr(schedule.written or schedule.line), f"timezone={schedule.timezone!r}"]
         for name, value in values.items():
             in_seconds = type(value) is int and name not in _COUNTS
             said.append(f"{name}={f'{value / 1000:.10g}' if in_seconds else repr(value)}")
@@ -212,10 +212,10 @@ def doubts_of(**durations: object) -> dict[str, str]:
     return {name: said for name, said in found.items() if said is not None}
 
 
-def check_schedule(name: str, line: object, timezone: object, every: object, starting: object) -> Schedule:
+def check_schedule(name: str, line: object, timezone: object, **bounds: object) -> Schedule:
     """Return the schedule of the job of this name. Raise ConfigurationError for what can't be one."""
     try:
-        return Schedule(line, timezone, name=name, every=every, starting=starting)  # type: ignore[arg-type]  # it checks
+        return Schedule(line, timezone, name=name, **bounds)  # type: ignore[arg-type]  # it checks them
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
 

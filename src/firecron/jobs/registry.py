@@ -15,7 +15,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from firecron.base.events import Events, Slug
 from firecron.base.flag import in_each_process
-from firecron.cron.schedule import shortest_interval
+from firecron.cron.schedule import next_ticks, shortest_interval
 from firecron.errors import ConfigurationError, UnknownJob
 from firecron.jobs.decorator import declared, where_of
 from firecron.jobs.job import Around, Job, check_fit, checked, make_job, nothing
@@ -122,7 +122,7 @@ class Registry:
             return self._jobs[name]
 
     def next_slots(self, name: str, n: int = 1) -> list[datetime]:
-        """Return the next `n` ticks of the job, in UTC.
+        """Return the next `n` ticks of the job, in UTC; fewer if its schedule ends before.
 
         Args:
             name: The job's name.
@@ -131,11 +131,7 @@ class Registry:
         job = self.get(name)
         # RTDB's time is not known before the start. This machine's time is good enough, because people read the result.
         now = self._control.now() or datetime.now(UTC)
-        slots: list[datetime] = []
-        for _ in range(n):
-            now = job.options.schedule.after(now)
-            slots.append(now)
-        return slots
+        return next_ticks(job.options.schedule, now, n)
 
     def state(self, name: str) -> State:
         """Return what the job does on this instance now.

@@ -5,7 +5,7 @@ The first word that holds:
     unknown      the job's entry in the catalogue can't be read
     retired      taken out on purpose: no live group of instances has it, while a newer one of its service lives
     paused       somebody paused it, or it is declared disabled
-    unattended   it ticks, and no live group of instances has it
+    unattended   it has ticks to come, and no live group of instances has it
     stuck        its lock is held for longer than a run takes, or nobody can claim its node
     running      its lock is held
     late         its lock is free, and a tick that should have been claimed was not
@@ -43,7 +43,7 @@ from typing import Literal, TypeAlias
 
 from firecron.base.instants import number, to_datetime, to_milliseconds, to_text, whole
 from firecron.base.texts import plain
-from firecron.cron.schedule import newest
+from firecron.cron.schedule import due_after, newest
 from firecron.errors import Malformed
 from firecron.jobs.about import NOTHING, About
 from firecron.jobs.catalogue import CatalogueEntry, Group, dissenting, live_groups_of, retired
@@ -176,7 +176,8 @@ def _evaluate(
         return _paused(job, pause, now)
     if declared.disabled:
         return JobVerdict(job, "paused", why=f"declared disabled: {plain(declared.where)}")
-    if groups is not None and declared.ticks and not live_groups_of(declared.name, groups, now):
+    has_ended = declared.schedule.has_ended(to_datetime(now))
+    if groups is not None and declared.ticks and not has_ended and not live_groups_of(declared.name, groups, now):
         return _unattended(job, declared, groups)
     try:
         current = parse(node, now)
@@ -195,7 +196,8 @@ def _evaluate(
         return _late(job, declared, due, due + now - limit)
     if not declared.has_lease:
         return JobVerdict(job, "ok", why="no tick is late; of how its runs ended, overlap='allow' leaves no trace")
-    return _ended(job, declared, record, resumed_at(fields, now))
+    found = _ended(job, declared, record, resumed_at(fields, now))
+    return replace(found, why=f"{found.why}; its schedule has ended") if has_ended else found
 
 
 def _paused(job: str, pause: Pause, now: int) -> JobVerdict:
@@ -242,8 +244,8 @@ def _late_before(
     # Most jobs have been claimed since: they are decided without the schedule.
     if after >= limit:
         return None
-    due = to_milliseconds(declared.schedule.after(to_datetime(after)))
-    return due if due < limit else None
+    due = due_after(declared.schedule, after)
+    return int(due) if due < limit else None
 
 
 def _since_when(
@@ -311,7 +313,7 @@ def _failing_since(
     newest_slot = to_milliseconds(last)
     after = max(_since(declared) or 0, resumed or 0, 0 if succeeded is None else to_milliseconds(succeeded))
     if succeeded is not None:
-        return min(newest_slot, to_milliseconds(declared.schedule.after(to_datetime(after))))
+        return int(min(newest_slot, due_after(declared.schedule, after)))
     return to_milliseconds([*newest(declared.schedule, after, newest_slot, failures), last][0])
 
 

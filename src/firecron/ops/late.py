@@ -37,7 +37,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from math import inf
 
 from firecron.base.clocks import Deadline
-from firecron.base.instants import to_datetime, to_milliseconds, to_text
+from firecron.base.instants import to_milliseconds, to_text
+from firecron.cron.schedule import due_after
 from firecron.errors import Denied, StoreError
 from firecron.jobs.catalogue import LIVE_BEATS, digest, read_declared, read_groups
 from firecron.jobs.job import Job
@@ -76,7 +77,7 @@ class LateJobs:
         # The jobs of the last look, and the first tick of each that is not known to be all right: a number, which the
         # garbage collector passes over.
         self._jobs: Mapping[str, Job] = {}
-        self._due: dict[str, int] = {}
+        self._due: dict[str, float] = {}
         # Of each group that has vanished the jobs of this instance that it had by another schedule.
         self._left_by: dict[str, frozenset[str]] = {}
 
@@ -155,7 +156,7 @@ class LateJobs:
         """
         due = self._due.get(job.name)
         if until is not None and until <= now and (due is None or due <= until):
-            self._due[job.name] = to_milliseconds(job.options.schedule.after(to_datetime(until)))
+            self._due[job.name] = due_after(job.options.schedule, until)
 
     # --- jobs that another group has run by another schedule
 

@@ -17,9 +17,9 @@ from math import inf
 from typing import Literal, TypeAlias
 
 from firecron.base.clocks import Deadline
-from firecron.base.instants import to_datetime, to_milliseconds, to_text
+from firecron.base.instants import to_text
 from firecron.base.texts import plain
-from firecron.cron.schedule import schedule_fields
+from firecron.cron.schedule import due_after, schedule_fields
 from firecron.cron.words import without_place
 from firecron.errors import Denied
 from firecron.jobs.catalogue import CatalogueEntry, Group, known_groups, read_declared
@@ -219,7 +219,8 @@ class Status:
 def _next_tick(declared: CatalogueEntry, verdict: JobVerdict, now: int) -> int | None:
     if declared.disabled or verdict.word == "retired":
         return None
-    return to_milliseconds(declared.schedule.after(to_datetime(now)))
+    due = due_after(declared.schedule, now)
+    return None if due == inf else int(due)
 
 
 def _printable(declared: CatalogueEntry) -> CatalogueEntry:

@@ -17,7 +17,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -30,7 +29,7 @@ from firecron.base.events import RUN_LABEL
 from firecron.base.identity import ask_metadata, find_cloud_run
 from firecron.base.instants import in_utc, number, to_datetime, to_milliseconds, to_text
 from firecron.base.texts import plain, redacted
-from firecron.cron.schedule import schedule_fields
+from firecron.cron.schedule import next_ticks, schedule_fields
 from firecron.cron.words import special_nights
 from firecron.errors import ConfigurationError, Denied, Malformed, StoreError, UnknownJob
 from firecron.jobs.about import NOTHING
@@ -581,10 +580,9 @@ def _options(declared: CatalogueEntry) -> dict[str, object]:
 def _next(declared: CatalogueEntry, now: int) -> list[dict[str, object]]:
     """Return the next ticks. A tick on a day when the clocks change has the note that explains its time."""
     schedule, zone = declared.schedule, ZoneInfo(declared.schedule.timezone)
-    ticks = [schedule.after(to_datetime(now))]
-    with suppress(OverflowError):  # one that starts in the year 9999 has fewer ticks
-        while len(ticks) < _NEXT:
-            ticks.append(schedule.after(ticks[-1]))
+    ticks = next_ticks(schedule, to_datetime(now), _NEXT)
+    if not ticks:
+        return []
     end = to_datetime(to_milliseconds(ticks[-1]) + _HOUR)
     nights = {
         change.at.astimezone(zone).date(): change.said for change in special_nights(schedule, to_datetime(now), end)

@@ -25,7 +25,7 @@ from typing import Literal, TypeAlias
 
 from firecron.base.instants import to_datetime, to_milliseconds, to_text
 from firecron.base.texts import plain
-from firecron.cron.schedule import Schedule, has_tick, newest
+from firecron.cron.schedule import Schedule, due_after, has_tick, newest
 from firecron.errors import Malformed
 from firecron.jobs.catalogue import CatalogueEntry
 from firecron.lock.audit_log import Act
@@ -260,7 +260,7 @@ class Known:
         return Tick(slot, why=said, hole="unrecorded")
 
     def _is_newest(self, at: int, declared: CatalogueEntry) -> bool:
-        return to_milliseconds(declared.schedule.after(to_datetime(at))) > self.now
+        return due_after(declared.schedule, at) > self.now
 
     def _behind(self, at: int) -> str | None:
         """Return which run held the lock at this instant, after the last tick that was claimed; None if it was free."""

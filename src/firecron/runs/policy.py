@@ -31,9 +31,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 
-from firecron.base.instants import check_instant, to_datetime, to_milliseconds, to_text
-from firecron.cron.schedule import Schedule, has_tick, newest
+from firecron.base.instants import check_instant, to_milliseconds, to_text
+from firecron.cron.schedule import Schedule, due_after, has_tick, newest
 from firecron.errors import ConfigurationError
 from firecron.jobs.options import JobOptions
 from firecron.jobs.run import Outcome, Trigger
@@ -117,22 +118,26 @@ def missed(record: LockRecord, options: JobOptions, now: int, due: str | None) -
 
 # A tick that is handed over within its own second is never late.
 _LEAST_GRACE = 1_000
+_DAY = 86_400_000
 
 
 def start_ends(options: JobOptions, due: str) -> int:
     """Return until when a tick may start, in RTDB's time: the end of its grace.
 
-    With an overlap policy that waits until the next tick, it is the slot of the next tick.
+    With an overlap policy that waits until the next tick, it is the slot of the next tick; for the last one of its
+    schedule, a day later.
     """
     if options.waits_until_next_tick:
-        return to_milliseconds(options.schedule.after(to_datetime(due)))
+        slot = to_milliseconds(due)
+        following = due_after(options.schedule, slot)
+        return slot + _DAY if following == inf else int(following)
     return to_milliseconds(due) + max(options.grace, _LEAST_GRACE)
 
 
 def time_to_start(options: JobOptions, due: str) -> int:
     """Return for how long a tick may start, in milliseconds: until the end of its grace, or until the next tick."""
     slot = to_milliseconds(due)
-    return min(start_ends(options, due), to_milliseconds(options.schedule.after(to_datetime(slot)))) - slot
+    return int(min(start_ends(options, due), due_after(options.schedule, slot))) - slot
 
 
 def is_late_for(record: LockRecord | None, due: str, now: int, margin: int) -> bool:

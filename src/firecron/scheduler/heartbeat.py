@@ -103,7 +103,7 @@ class InstanceGroup:
         return OwnGroup(self._named[1], jobs, not self._crew.is_full)
 
     def _name_of(self, jobs: Mapping[str, Job], leaders: Sequence[tuple[str, ...]], service: str) -> str:
-        members = [(name, job.options.schedule.line, job.options.schedule.timezone) for name, job in jobs.items()]
+        members = [(name, *job.options.schedule.identity) for name, job in jobs.items()]
         return group_of([*members, *leaders], self._heartbeat, self.contenders, service)
 
     def observe_beat(self, own: OwnGroup | None, number: int | None, at: float) -> None:

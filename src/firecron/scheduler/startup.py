@@ -276,10 +276,11 @@ def say_jobs(crons: Program) -> None:
         if not job.options.disabled and events.are_heard(logging.INFO):
             schedule = job.options.schedule
             words = f" {in_words(schedule)}" if schedule.has_line else ""
+            coming = schedule.next_after(now)
+            following = "it has ended" if coming is None else f"next {in_utc(coming)}"
             where = "" if registry.runs_here(job) else f" (not here: it needs the role {job.options.role!r})"
             line = (
-                f'Registered distributed cron "{job.name}" [{schedule.line}]{words}; '
-                f"next {in_utc(schedule.after(now))} -> {job.where}{where}"
+                f'Registered distributed cron "{job.name}" [{schedule.line}]{words}; {following} -> {job.where}{where}'
             )
             events.emit("job.registered", job.name, logging.INFO, line)
     for leader in leaders.all():

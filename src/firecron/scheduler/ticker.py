@@ -251,10 +251,10 @@ class Ticker:
         since = now.server - math.ceil(max(0.0, now.mono - added))
         oldest = min(since, now.server - options.grace - 1)
         # Mostly there is no tick between the two, and then one search is enough.
-        slot = options.schedule.after(to_datetime(oldest))
-        if slot <= to_datetime(since):
-            slot = options.schedule.after(to_datetime(since))
-            if slot > to_datetime(now.server):
+        slot = options.schedule.next_after(to_datetime(oldest))
+        if slot is not None and slot <= to_datetime(since):
+            slot = options.schedule.next_after(to_datetime(since))
+            if slot is None or slot > to_datetime(now.server):
                 (before,) = newest(options.schedule, oldest, now.server, 1)
                 self._plan_tick(job, slot)
                 self._receiver.look_back(job, before)
@@ -262,9 +262,12 @@ class Ticker:
         self._plan_tick(job, slot)
 
     def _schedule(self, job: Job, after: datetime) -> None:
-        self._plan_tick(job, job.options.schedule.after(after))
+        self._plan_tick(job, job.options.schedule.next_after(after))
 
-    def _plan_tick(self, job: Job, slot: datetime) -> None:
+    def _plan_tick(self, job: Job, slot: datetime | None) -> None:
+        """Plan the tick; None is of a schedule that has ended, which has no tick any more."""
+        if slot is None:
+            return
         start = to_milliseconds(slot) + round(job.options.jitter * self._database.chance())
         with self._changed:
             if self._jobs.get(job.name) is job:

@@ -391,13 +391,13 @@ class Handler:
 
     def _show(self, job: Job) -> dict[str, object]:
         schedule = job.options.schedule
-        (following,) = self._registry.next_slots(job.name)
+        following = self._registry.next_slots(job.name)
         return {
             "job": job.name,
             "schedule": schedule.line,
             "timezone": schedule.timezone,
             "state": self._registry.state(job.name),
-            "next": to_text(following),
+            "next": to_text(following[0]) if following else None,
             "paused": None,
             "last_run": None,
         }

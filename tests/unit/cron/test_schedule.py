@@ -255,8 +255,6 @@ def test_schedules_are_values() -> None:
             "a cron line must be a string, not None: write a line such as '0 9 * * *', or every=timedelta(minutes=45)",
         ),
         ({"line": "* * * * *", "every": 60}, "the cron line '* * * * *' and every=60: leave one of them out"),
-        ({"line": "* * * * *", "starting": NOON}, "is only for every: leave it out, or write every, not a line"),
-        ({"starting": NOON}, "is only for every"),
         ({"every": 60, "timezone": "Europe/Berlin"}, "timezone='Europe/Berlin' is only for a cron line"),
         ({"every": 60, "timezone": "UTC"}, "leave timezone out, and give starting its own zone"),
         ({"every": 0}, "every=0 is too short: it must be at least 1 s"),

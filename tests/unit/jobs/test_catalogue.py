@@ -104,6 +104,9 @@ def test_an_entry_without_its_later_fields() -> None:
         on_abandoned="rerun", owner="mail", grace=9, role="mail",
     )  # fmt: skip
     assert whole.without() == entry(catch_up="once", grace=9, role="mail")
+    for bounded in (entry(until=START, starting=START), entry(None, every=60, until=START, starting=START)):
+        older = bounded.without().schedule
+        assert (older.until, older.starting, older.every) == (None, START, bounded.schedule.every)
 
 
 def test_the_options_that_have_their_default_are_named() -> None:
@@ -127,6 +130,10 @@ START = datetime(2026, 11, 18, 9, tzinfo=UTC)
         lambda: Schedule(every=2700),
         lambda: Schedule(every=2701),
         lambda: Schedule(every=2700, starting=START),
+        lambda: Schedule("0 9 * * *", starting=START),
+        lambda: Schedule("0 9 * * *", until=START),
+        lambda: Schedule("0 9 * * *", "Asia/Tokyo", starting=START, until=START + timedelta(days=1)),
+        lambda: Schedule(every=2700, until=START),
     ],
 )
 def test_a_digest_is_that_of_the_schedule_alone(make: Callable[[], Schedule]) -> None:

@@ -140,7 +140,6 @@ REFUSED = [
     ({"every": 60}, "the cron line '0 9 * * *' and every=60: leave one of them out"),
     ({"cron_time": None, "every": 60, "timezone": "UTC"}, "timezone='UTC' is only for a cron line"),
     ({"cron_time": None, "every": 0.5}, "every=0.5 is too short: it must be at least 1 s"),
-    ({"starting": datetime(2026, 1, 1, tzinfo=UTC)}, "is only for every"),
     ({"timezone": "Mars/Olympus"}, "there is no time zone 'Mars/Olympus': use a name like Europe/Berlin"),
     ({"timezone": "Berlin"}, "there is no time zone 'Berlin': did you mean Europe/Berlin?"),
     *(({name: 86_401}, f"{name}=86401 is too long: {DAY}") for name in DURATIONS),

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.lock.records import DAY, MARGIN, NOW, node, released_node, slot
 from tests.unit.ops.declared import JOB, job
 
-from firecron.base.instants import to_milliseconds, to_text
+from firecron.base.instants import to_datetime, to_milliseconds, to_text
 from firecron.cron.schedule import Schedule
 from firecron.jobs.catalogue import CatalogueEntry, Group, digest
 from firecron.ops.health import ALARMS, JobVerdict, evaluate
@@ -52,6 +52,20 @@ def test_a_tick_is_late_after_its_grace_and_a_minute() -> None:
     assert found.why == (
         f"nobody has claimed its tick {slot()}, although its lock was free, and it was to start within 60 s"
     )
+
+
+def test_a_schedule_that_has_ended_owes_nothing() -> None:
+    """After the last tick no other is late, and nobody has to be there; the last one itself is late as any other."""
+    last = to_datetime(NOW - DAY)
+    ended = replace(JOB, schedule=Schedule("0 9 * * *", until=last))
+    expected = JobVerdict("digest", "ok", why=f"its last tick {slot(-86_400)} succeeded; its schedule has ended")
+    for now, groups in ((LATE, ANY), (LATE + 900 * DAY, ANY), (LATE + 900 * DAY, NOBODY)):
+        assert verdict(ended, yesterday(), now, groups) == expected
+    missed = verdict(ended, yesterday(slot=slot(-2 * 86_400), expiresAt=1, releasedAt=1, acquiredAt=1), LATE, NOBODY)
+    assert (missed.word, missed.due) == ("late", NOW - DAY)
+    to_come = replace(JOB, schedule=Schedule("0 9 * * *", starting=to_datetime(NOW + 1_000)))
+    assert verdict(to_come, None, LATE).word == "ok"
+    assert verdict(to_come, None, LATE, NOBODY).word == "unattended"
 
 
 def test_a_job_of_triggers_is_late_without_its_trigger() -> None:
@@ -419,10 +433,10 @@ def test_a_thousand_jobs_are_judged_from_few_ticks() -> None:
     class Counting(Schedule):
         __slots__ = ()
 
-        def after(self, instant):  # type: ignore[no-untyped-def]  # as its parent
+        def next_after(self, instant):  # type: ignore[no-untyped-def]  # as its parent
             nonlocal asked
             asked += 1
-            return super().after(instant)
+            return super().next_after(instant)
 
     every_minute = Counting("* * * * *")
     declared = [job(schedule=every_minute, name=f"job-{number}") for number in range(1_000)]

@@ -41,9 +41,9 @@ class Counted(Schedule):
 
     count = 0
 
-    def after(self, instant: datetime) -> datetime:
+    def next_after(self, instant: datetime) -> datetime | None:
         self.count += 1
-        return super().after(instant)
+        return super().next_after(instant)
 
 
 # The last fires every second of one day of the year: many ticks in one small part of a long span.

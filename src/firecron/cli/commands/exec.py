@@ -14,7 +14,7 @@ from firecron.app import FireCron
 from firecron.base.events import Event
 from firecron.base.instants import DAY
 from firecron.base.texts import plain
-from firecron.cli.options import Every, HeldExitCode, Starting, given_schedule
+from firecron.cli.options import Ending, Every, HeldExitCode, Starting, given_schedule
 from firecron.cli.output import Exit, Failure, answering, code_of_refusal, print_events
 from firecron.cli.process import CommandLine, Signals, under_lock, under_tick
 from firecron.cron.schedule import DEFAULT_ZONE, Schedule, shortest_interval
@@ -46,6 +46,7 @@ def execute(
     ] = None,
     every: Every = None,
     starting: Starting = None,
+    until: Ending = None,
     grace: Annotated[
         float | None,
         typer.Option("--grace", min=0, help="Seconds after the tick that a run may start; else until the next tick."),
@@ -94,10 +95,14 @@ def execute(
             raise Failure("exec needs a system with process groups, such as Linux or macOS", Exit.USAGE)
         ticks = cron is not None or every is not None
         about = check_about(description, owner, runbook)
-        if not ticks and (timezone, starting, grace, on_abandoned, about) != (None, None, None, "skip", NOTHING):
-            only = "--timezone, --starting, --grace, --on-abandoned, --description, --owner and --runbook"
+        if not ticks and (timezone, starting, until, grace, on_abandoned, about) != (
+            *(None,) * 4,
+            "skip",
+            NOTHING,
+        ):
+            only = "--timezone, --starting, --until, --grace, --on-abandoned, --description, --owner and --runbook"
             raise Failure(f"{only} are only for ticks: give --cron or --every as well", Exit.USAGE)
-        schedule = given_schedule(cron, timezone, every, starting, lock) if ticks else None
+        schedule = given_schedule(cron, timezone, every, starting, until, lock) if ticks else None
         settings = load()
         run = CommandLine(command, signals, settings.margin / 2)
         reruns: list[int] = []
@@ -159,6 +164,7 @@ def _job(
         timezone=schedule.timezone if is_line else DEFAULT_ZONE,
         every=schedule.every,
         starting=schedule.starting,
+        until=schedule.until,
         lock_ttl=ttl,
         hold_at_least=hold_at_least,
         on_abandoned=on_abandoned,

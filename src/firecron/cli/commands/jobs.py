@@ -17,10 +17,11 @@ import typer
 from rich.text import Text
 
 from firecron.base.instants import in_utc
-from firecron.cli.options import AppPath, Every, Json, Loaded, Starting, given_instant, given_schedule, load
+from firecron.cli.options import AppPath, Ending, Every, Json, Loaded, Starting, given_instant, given_schedule, load
 from firecron.cli.output import Exit, Failure, answering
 from firecron.cron.line import is_hashed
 from firecron.cron.schedule import Schedule, schedule_fields
+from firecron.cron.schedule import next_ticks as next_ticks_of
 from firecron.cron.words import Change, in_words, special_nights
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ def jobs(app: AppPath, number: NumberForEach = 1, as_json: Json = False) -> None
     with answering(as_json=as_json) as output:
         loaded = load(app)
         now = datetime.now(UTC)
-        found = {job.name: ticks_after(job.options.schedule, now, number) for job in loaded.crons.registry.jobs()}
-        output.give(_jobs_value(loaded, found), _jobs_shown(loaded, found))
+        found = {job.name: next_ticks_of(job.options.schedule, now, number) for job in loaded.crons.registry.jobs()}
+        output.give(_jobs_value(loaded, found), _jobs_shown(loaded, found, now))
 
 
 def _jobs_value(loaded: Loaded, found: dict[str, list[datetime]]) -> object:
@@ -80,7 +81,7 @@ def _jobs_value(loaded: Loaded, found: dict[str, list[datetime]]) -> object:
     }
 
 
-def _jobs_shown(loaded: Loaded, found: dict[str, list[datetime]]) -> Text:
+def _jobs_shown(loaded: Loaded, found: dict[str, list[datetime]], now: datetime) -> Text:
     crons, verdict = loaded.crons, loaded.crons.verdict
     head, color = ("Jobs tick", "green") if verdict.may_tick else ("Jobs don't tick", "yellow")
     lines = [Text(f"{head} in a server with this environment: {verdict.why}", color)]
@@ -94,6 +95,8 @@ def _jobs_shown(loaded: Loaded, found: dict[str, list[datetime]]) -> Text:
         if not crons.registry.ticks_here(job):
             lines.append(Text(f"  doesn't run there: {_reason(job.options)}", "yellow"))
         lines += [Text(f"  {tick_in_words(tick, schedule.timezone)}") for tick in found[job.name]]
+        if schedule.has_ended(now):
+            lines.append(Text("  no tick is to come: it has ended", "yellow"))
     for leader in crons.engine.leaders.all():
         ttl = f"  leader, ttl {leader.options.election.ttl / 1000:g} s"
         lines.append(Text("\n").append(leader.name, "bold").append(ttl))
@@ -144,6 +147,7 @@ def next_ticks(
     timezone: Zone = None,
     every: Every = None,
     starting: Starting = None,
+    until: Ending = None,
     number: Number = 5,
     after: After = None,
     as_json: Json = False,
@@ -155,21 +159,26 @@ def next_ticks(
     """
     with answering(as_json=as_json) as output:
         if name is None or line is None or is_hashed(line):
-            schedule = _schedule(line, name, timezone, every, starting)
-        elif every is not None or starting is not None:
-            raise Failure(f"--every and --starting are not for a job: {name} has its own schedule", Exit.USAGE)
+            schedule = _schedule(line, name, timezone, every, starting, until)
+        elif (every, starting, until) != (None, None, None):
+            raise Failure(f"--every, --starting and --until are not for a job: {name} has its own schedule", Exit.USAGE)
         else:
             schedule = _schedule_of(line, name, timezone)
         start = datetime.now(UTC) if after is None else given_instant("--after", after, schedule.timezone)
-        ticks = ticks_after(schedule, start, number)
-        nights = list(special_nights(schedule, start - _AROUND, ticks[-1] + _AROUND))
+        ticks = next_ticks_of(schedule, start, number)
+        nights = list(special_nights(schedule, start - _AROUND, ticks[-1] + _AROUND)) if ticks else []
         for warning in schedule.warnings:
             output.say(f"firecron: {warning}")
         output.give(_ticks_value(schedule, ticks, nights), _ticks_shown(schedule, ticks, nights))
 
 
 def _schedule(
-    line: str | None, name: str | None, timezone: str | None, every: float | None, starting: str | None
+    line: str | None,
+    name: str | None,
+    timezone: str | None,
+    every: float | None,
+    starting: str | None,
+    until: str | None,
 ) -> Schedule:
     if line is not None and _APP.fullmatch(line):
         names = ", ".join(job.name for job in load(line).crons.registry.jobs())
@@ -178,7 +187,7 @@ def _schedule(
         raise Failure("there is nothing to list: give a cron line, --every SECONDS, or APP NAME", Exit.USAGE)
     if is_hashed(line) and name is None:
         raise Failure(f"the H in {line!r} is a number from a job's name: give the name after the line", Exit.USAGE)
-    return given_schedule(line, timezone, every, starting, name)
+    return given_schedule(line, timezone, every, starting, until, name)
 
 
 def _schedule_of(app: str, name: str, timezone: str | None) -> Schedule:
@@ -207,19 +216,11 @@ def _ticks_value(schedule: Schedule, ticks: list[datetime], nights: list[Change]
 def _ticks_shown(schedule: Schedule, ticks: list[datetime], nights: list[Change]) -> Text:
     lines = [Text(in_words(schedule), "bold")]
     lines += [Text(tick_in_words(tick, schedule.timezone)) for tick in ticks]
+    lines += [] if ticks else [Text("no tick is to come: it has ended", "yellow")]
     return Text("\n").join([*lines, *(Text(night.said, "yellow") for night in nights)])
 
 
 # --- the ticks of both
-
-
-def ticks_after(schedule: Schedule, start: datetime, number: int) -> list[datetime]:
-    """Return the first `number` ticks after `start`, in UTC."""
-    ticks: list[datetime] = []
-    for _ in range(number):
-        start = schedule.after(start)
-        ticks.append(start)
-    return ticks
 
 
 def schedule_value(schedule: Schedule) -> dict[str, object]:
