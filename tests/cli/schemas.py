@@ -83,6 +83,8 @@ MUTED = exactly(of(TRUTH, "changed"), of(TEXT, "job"), of(perhaps(MUTE), "muted"
 UNHELD = exactly({"holds": each(RESUMED)})
 ACT = exactly(of(TEXT, "key act name who"), of(NO_INSTANT, "at"), of(NO_TEXT, "why"))
 ACTS = exactly({"acts": each(ACT)})
+CONTEXT = exactly({"context": exactly(of(TEXT, "name database prefix"))})
+CONTEXTS = exactly({"file": TEXT, "contexts": each(exactly(of(TEXT, "name database prefix")))})
 CHANGED = exactly({"changed": TRUTH, "lock": LOCK})
 # Of what the catalogue says where its entry can be read.
 PLACE = of(NO_TEXT, "service revision where")

@@ -21,15 +21,17 @@ from datetime import UTC, datetime, time, timedelta, tzinfo
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo
 
 import typer
+from typer.core import TyperCommand
 
 from firecron.app import FireCron
 from firecron.base.instants import to_datetime, to_text
 from firecron.base.texts import plain
-from firecron.cli.output import Exit, Failure
+from firecron.cli.contexts import complete_context, named
+from firecron.cli.output import Exit, Failure, answering
 from firecron.cron.schedule import DEFAULT_ZONE, Schedule
 from firecron.errors import ConfigurationError, Denied
 from firecron.jobs.decorator import Unclaimed, unclaimed
@@ -85,6 +87,42 @@ Ending: TypeAlias = Annotated[
     str | None,
     typer.Option("--until", metavar="ISO", help="No tick is after it; a tick at that instant is the last one."),
 ]
+
+
+def _options(
+    database: Annotated[
+        str | None, typer.Option("--database", metavar="URL", help="The database, instead of FIRECRON_DATABASE_URL.")
+    ] = None,
+    prefix: Annotated[
+        str | None,
+        typer.Option("--prefix", metavar="PATH", help="The path above all nodes, instead of FIRECRON_PREFIX."),
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(
+            "--context",
+            metavar="NAME",
+            help="The context that names both: firecron context.",
+            autocompletion=complete_context,
+        ),
+    ] = None,
+) -> None:
+    """Have the options that name a database."""
+
+
+class OnDatabase(TyperCommand):
+    """A command that works on a database, with the options that name it."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        alone = typer.Typer(add_completion=False)
+        alone.command()(_options)
+        self.params += typer.main.get_command(alone).params
+
+    def invoke(self, ctx: Any) -> Any:  # typer's own click is private
+        database, prefix, context = (ctx.params.pop(name) for name in ("database", "prefix", "context"))
+        with answering(as_json=bool(ctx.params.get("as_json"))), named(database, prefix, context):
+            return super().invoke(ctx)
 
 
 def check_why(why: str | None) -> None:

@@ -21,6 +21,7 @@ from rich.console import Console, RenderableType
 
 from firecron.base.events import Event, Events, Scalar
 from firecron.base.texts import plain
+from firecron.cli.contexts import here
 from firecron.errors import ConfigurationError, Denied, FirecronError, Malformed, Unavailable, UnknownJob
 
 if TYPE_CHECKING:
@@ -126,7 +127,9 @@ class Output:
 
 def with_remedy(said: str, remedy: Remedy | None) -> str:
     """Return what is said, in one line with what to do about it."""
-    return said if remedy is None else f"{said} → {remedy}"
+    if remedy is None:
+        return said
+    return f"{said} → {remedy.words}{'' if remedy.command is None else f': {here(remedy.command)}'}"
 
 
 @contextmanager

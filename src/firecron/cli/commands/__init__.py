@@ -16,7 +16,8 @@ from firecron import __version__
 
 HELP = """Show jobs, locks and runs. Pause a job, cancel its run, run it again.
 
-The environment names the database:
+The environment names the database, or the options --database and --prefix of a
+command, or its --context:
 
 \b
 FIRECRON_DATABASE_URL            https://<name>.firebaseio.com, or
@@ -63,7 +64,17 @@ COMMANDS = {
     "exec": ("exec:execute", "Run COMMAND under a lock, which is renewed while COMMAND runs."),
     "doctor": ("doctor:doctor", "Find out what is wrong here, and how to fix it."),
     "rules": ("doctor:rules", "Print the security rules that limit firecron to its own nodes."),
+    "context": ("context:context", "Name databases, for the option --context of the others."),
 }
+# What the commands are for. The help lists them so.
+GROUPS = {
+    "Look": ("status", "check", "page", "runs", "locks", "acts", "doctor", "context"),
+    "Act": ("pause", "resume", "hold", "unhold", "mute", "unmute", "cancel", "unlock", "forget"),
+    "Run": ("run", "work", "exec"),
+    "Develop": ("jobs", "next", "rules", "emulator", "demo"),
+}
+# These need no database, or have one of their own.
+_WITHOUT_DATABASE = ("demo", "emulator", "jobs", "next", "rules", "context")
 EXAMPLES = {
     "demo": "--ticks 5",
     "emulator": "-- uvicorn main:app",
@@ -89,17 +100,25 @@ EXAMPLES = {
     "exec": "--lock report --cron '30 2 * * *' --timezone Europe/Berlin -- ./report.sh",
     "doctor": "myservice.main:crons",
     "rules": "--prefix ops/cron > database.rules.json",
+    "context": "add prod --database https://orders.firebaseio.com --prefix ops/cron",
 }
 
 
-def load(name: str) -> TyperCommand:
-    """Import the command."""
+def load(name: str) -> TyperCommand | TyperGroup:
+    """Import the command, which may be a group of commands."""
     module, _, function = COMMANDS[name][0].partition(":")
+    found = getattr(import_module(f"{__name__}.{module}"), function)
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    epilog = f"Example: firecron {name} {EXAMPLES[name]}"
+    if isinstance(found, typer.Typer):
+        alone.add_typer(found, name=name, help=COMMANDS[name][1], epilog=epilog)
+        return cast(TyperGroup, cast(TyperGroup, typer.main.get_command(alone)).commands[name])
+    from firecron.cli.options import OnDatabase
+
     # What follows the COMMAND of `exec` is the command's.
     settings = {"allow_interspersed_args": name != "exec"}
-    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    decorate = alone.command(name, epilog=f"Example: firecron {name} {EXAMPLES[name]}", context_settings=settings)
-    decorate(getattr(import_module(f"{__name__}.{module}"), function))
+    kind = TyperCommand if name in _WITHOUT_DATABASE else OnDatabase
+    alone.command(name, cls=kind, epilog=epilog, context_settings=settings)(found)
     return cast(TyperCommand, typer.main.get_command(alone))
 
 
@@ -109,6 +128,13 @@ class _Lazy(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # typer's own click is private
         name, _, rest = super().resolve_command(ctx, args)
         return name, load(name) if name in COMMANDS else None, rest
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands in their groups, a line each."""
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                # A summary may be of two sentences, of which the first one is enough here.
+                formatter.write_dl([(name, f"{COMMANDS[name][1].partition('. ')[0].rstrip('.')}.") for name in names])
 
 
 app = typer.Typer(

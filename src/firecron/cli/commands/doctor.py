@@ -16,6 +16,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from firecron.cli.contexts import here
 from firecron.cli.options import Json, OnlyAppPath, load
 from firecron.cli.output import Exit, Failure, answering, silence_log, with_remedy
 from firecron.ops.doctor import examine
@@ -75,7 +76,7 @@ def _table(found: list[Finding]) -> Table:
         if finding.remedy is not None:
             said.append(f"\n→ {finding.remedy.words}")
             if finding.remedy.command is not None:
-                said.append("\n  ").append(finding.remedy.command, "bold")
+                said.append("\n  ").append(here(finding.remedy.command), "bold")
         table.add_row(Text(finding.level, style=_STYLES[finding.level]), finding.check, said)
     return table
 

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.base.texts import plain
+from firecron.cli.contexts import here
 from firecron.cli.lines import RUN_STYLES, distance, hold_lines, took
 from firecron.cli.options import Interval, Json, Watch, database_of, no_such
 from firecron.cli.output import Exit, Failure, Output, answering, with_remedy
@@ -288,7 +289,7 @@ def _remedy_lines(remedy: Remedy | None, console: Console) -> Iterator[Text]:
         return
     yield from _wrapped(f"→ {remedy.words}", "", console)
     if remedy.command is not None:
-        yield Text(f"{_GAP}{_GAP}{remedy.command}", "bold")
+        yield Text(f"{_GAP}{_GAP}{here(remedy.command)}", "bold")
 
 
 def _errors(row: Row) -> list[str]:
