@@ -197,6 +197,10 @@ class ModelStreams:
     def add(self, follow: Follow) -> None:
         self.follows.setdefault(follow)
 
+    def ahead(self, follow: Follow) -> int:
+        in_line = [one for one in self.follows if one.path == follow.path]
+        return in_line.index(follow) if follow in self.follows else 0
+
     def discard(self, follow: Follow) -> None:
         follow.update = None
         self.follows.pop(follow, None)

@@ -423,7 +423,7 @@ class LaneModel:
 
 
 _PARTS: tuple[type, ...] = (
-    *(Lanes, Claimer, Runner, Database, Resumer, Instance, Settings, JobOptions, Schedule, Events, Moment, Deadline),
+    *(Lanes, Claimer, Runner, Database, Resumer, Instance, Settings, JobOptions, Schedule, Events, Deadline),
     *(
         ModelAgenda,
         ModelLock,
@@ -444,6 +444,7 @@ _SAID: Mapping[type, Callable[[Any], list[object]]] = {
     Run: lambda run: [run.slot and to_text(run.slot), run.trigger],
     Result: lambda result: [result.outcome, result.refusal and result.refusal.reason],
     Refusal: lambda one: [one.reason, one.holder, one.slot, one.unfinished, one.free_at and to_text(one.free_at)],
+    Moment: lambda moment: [moment.server],
     Lease: lambda lease: [lease.holder, vars(lease)["_state"], bool(lease.cancelled)],
     Follow: lambda follow: [follow.update and follow.update.number],
     Tries: lambda tries: list(vars(tries).values()),
