@@ -190,9 +190,9 @@ INVARIANTS = (
     *_of(
         24,
         CATCHING,
-        ("runs/runner.py", "holds = self._hold_left(answer) > 0", "holds = False"),
-        ("runs/runner.py", "if (left := attempt.hold_left()) > 0:", "if False:"),
-        ("runs/runner.py", "(claimed.bid.hold_at_least - held)", "(claimed.bid.hold_at_least + held)"),
+        ("runs/runner.py", "holds = self._hold_left(attempt) > 0", "holds = False"),
+        ("runs/runner.py", "if (left := self._hold_left(attempt)) > 0:", "if False:"),
+        ("runs/runner.py", "return (hold - held) / 1000", "return (hold + held) / 1000"),
     ),
     *_of(
         29,

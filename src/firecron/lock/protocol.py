@@ -89,6 +89,7 @@ class BackOff:
     error: StoreError
 
 
+NOW = Now()
 Action: TypeAlias = Now | Read | Swap | BackOff
 Answer: TypeAlias = Moment | Snapshot | Swapped | None
 T = TypeVar("T")
@@ -333,7 +334,7 @@ def editing(
 
 
 def _now() -> Exchange[Moment]:
-    return expect((yield Now()), Moment)
+    return expect((yield NOW), Moment)
 
 
 def reading() -> Exchange[Snapshot]:

@@ -61,6 +61,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
+from firecron.base.clocks import Moment
 from firecron.base.instants import to_milliseconds
 from firecron.base.tickets import Tickets, TickWave
 from firecron.jobs.job import Job
@@ -87,9 +88,9 @@ class Attempt:
     can't be reached: a lock was seen to expire now. One that `is_later` tries some time after its tick (in a later
     wave, once a worker is free, on a new instance): the tick is skipped if the lock was held when it came.
 
-    `results` are the results of its runs, or its refusal. `tries_at` is when it tries again, on the monotonic clock,
-    and `plan` the call that is planned for it: any earlier one is void. `hold_left` returns how many seconds are left
-    of the minimum hold of its last run.
+    `results` are the results of its runs, or its refusal. `claimed_at` is the clock reading of the claim of its last
+    run, from which that run's minimum hold counts. `tries_at` is when it tries again, on the monotonic clock, and
+    `plan` the call that is planned for it: any earlier one is void.
     """
 
     job: Job
@@ -103,9 +104,9 @@ class Attempt:
     is_later: bool = False
     had_others: bool = False
     results: list[Result] = field(default_factory=list, init=False)
+    claimed_at: Moment | None = field(default=None, init=False)
     tries_at: float = field(default=0.0, init=False)
     plan: object = field(default=None, init=False)
-    hold_left: Callable[[], float] = field(default_factory=lambda: lambda: 0.0, init=False)
 
     @property
     def tick_to_report(self) -> str | None:

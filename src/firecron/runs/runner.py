@@ -22,7 +22,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TypeAlias
 
 from firecron.base.events import Slug
@@ -115,7 +114,7 @@ class Runner:
                     return None
                 if not self._lanes.enter(attempt):
                     return None
-                if (left := attempt.hold_left()) > 0:
+                if (left := self._hold_left(attempt)) > 0:
                     # The next claim would be refused until then, and what came before the hold would wait for a tick
                     # that finds the lock free. Each such tick would leave its own tick behind. Looked at before each
                     # claim, because RTDB's time may have been estimated anew since the wait began.
@@ -137,13 +136,12 @@ class Runner:
                     attempt.results += [] if answer is None else [Result(None, None, answer)]
                     return None
                 self._lanes.play(Lane.begin, attempt)
-                is_last = _slot_of(answer) == attempt.due
+                is_last = answer.slot == attempt.due
                 ended: Ended | None = None
                 try:
-                    ended = self._run_slot(job, answer)
+                    ended = self._run_slot(attempt, answer)
                 finally:
-                    attempt.hold_left = partial(self._hold_left, answer)
-                    holds = self._hold_left(answer) > 0
+                    holds = self._hold_left(attempt) > 0
                     self._lanes.play(Lane.end, attempt, goes_on=ended is not None and not is_last, holds=holds)
                 try:
                     attempt.results.append(self._record(job, ended))
@@ -180,10 +178,10 @@ class Runner:
                     return Result(None, None, answer)
                 assert isinstance(answer, Claimed), "a claim without patience gets its final answer at once"
                 self._lanes.play(Lane.occupy, attempt)
-                result = self._record(job, self._run_slot(job, answer))
-                if _slot_of(answer) == slot:
+                result = self._record(job, self._run_slot(attempt, answer))
+                if answer.slot == slot:
                     return _raised(result)
-                while not self.stopping and (left := self._hold_left(answer)) > 0:
+                while not self.stopping and (left := self._hold_left(attempt)) > 0:
                     self._database.timing.sleep(min(left, _LOOK_AGAIN))
         raise AssertionError(f"{job.name}: more claims before {slot} than are possible")
 
@@ -317,16 +315,20 @@ class Runner:
 
     # --- the run
 
-    def _run_slot(self, job: Job, claimed: Claimed) -> Ended:
+    def _run_slot(self, attempt: Attempt, claimed: Claimed) -> Ended:
         assert claimed.claim is not None
+        job, attempt.claimed_at = attempt.job, claimed.held.trust.reading
         self._bookkeeper.record_passed_over(job, claimed.held, claimed.claim)
         return self._perform(job, run_of(job, claimed, claimed.claim.trigger), claimed)
 
-    def _hold_left(self, claimed: Claimed) -> float:
-        """Return how many seconds are left of the minimum hold of a run that has ended."""
-        reading, now = claimed.held.trust.reading, self._database.clock.peek()
+    def _hold_left(self, attempt: Attempt) -> float:
+        """Return how many seconds are left of the minimum hold of the attempt's last run, if it has run."""
+        hold, reading = attempt.job.options.hold_at_least, attempt.claimed_at
+        if not hold or reading is None:
+            return 0.0
+        now = self._database.clock.peek()
         held = self._database.timing.mono() - reading.mono if now is None else now.server - reading.server
-        return (claimed.bid.hold_at_least - held) / 1000
+        return (hold - held) / 1000
 
     def _record(self, job: Job, ended: Ended) -> Result:
         """Write the run to the history, and return its result.
@@ -519,11 +521,6 @@ class Runner:
             trigger=run.trigger,
             **fields,
         )
-
-
-def _slot_of(claimed: Claimed) -> str:
-    assert claimed.claim is not None
-    return claimed.claim.slot
 
 
 def _still_runs(job: Job) -> Result:
