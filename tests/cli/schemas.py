@@ -89,7 +89,7 @@ CHANGED = exactly({"changed": TRUTH, "lock": LOCK})
 # Of what the catalogue says where its entry can be read.
 PLACE = of(NO_TEXT, "service revision where")
 DECLARED = {**of(NO_TEXT, "line timezone"), **of(NO_NUMBER, "every"), **of(NO_INSTANT, "starting until"), **PLACE}
-ENTRY = exactly(of(TEXT, "name"), DECLARED, of(NO_INSTANT, "declared"), of(TRUTH, "live"))
+ENTRY = exactly(of(TEXT, "name"), DECLARED, of(NO_INSTANT, "declared"), of(TRUTH, "live"), of(NO_NUMBER, "history"))
 FORGOTTEN = exactly({"forgotten": each(ENTRY)})
 
 _RUN = (
@@ -126,6 +126,8 @@ RUNS = exactly(
     of(perhaps({"type": "object", "additionalProperties": TEXT}), "tracebacks"),
 )
 LAST_RUNS = exactly({"jobs": each(exactly({"name": TEXT, "last": perhaps(RUN), "unfinished": perhaps(UNFINISHED)}))})
+
+MATCHING_RUNS = exactly({"jobs": each(exactly({"name": TEXT, "runs": each(RUN)}))})
 
 # What a program says of a job or a leader.
 ABOUT = of(NO_TEXT, "description owner runbook")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.cli.calls import answer, become_nobody, call, complaint, stored
 from tests.cli.schemas import FORGOTTEN, STATUS
+from tests.stores.least_privilege import RULES
 
 from firecron import FireCron, distributed_cron
 from firecron.errors import Unavailable
@@ -163,3 +164,45 @@ def test_whom_the_rules_refuse(rtdb: Rtdb) -> None:
     complaint(78, "forget", "digest")
     rtdb.set_rules({"rules": {".read": False, ".write": False}})
     complaint(78, "forget", "digest")
+
+
+def test_a_history_is_deleted_on_purpose(rtdb: Rtdb) -> None:
+    """The runs, the tracebacks and the steps go; the lock stays, and so do an open tick and what is done once."""
+    program("digest")
+    lock = {"slot": "2026-11-18T09:00:00Z", "fence": 7, "unfinished": "2026-11-18T09:00:00Z"}
+    rtdb.set("/cron-locks/digest", lock)
+    failed = {"outcome": "failed"}
+    rtdb.set("/cron-runs", {"digest": {f"k{n}": failed for n in range(3)}, "mail": {"x": failed}})
+    rtdb.set("/cron-errors/digest", {"k1": "Traceback"})
+    step = {"s": {"fence": 1}}
+    rtdb.set("/cron-steps/digest", {"2026-11-17T09:00:00Z": step, "2026-11-18T09:00:00Z": step, "once": step})
+    (value,) = forgotten("digest", "--history")
+    assert (value["history"], value["service"]) == (3, "local")
+    assert rtdb.get("/cron-locks/digest") == lock
+    assert rtdb.get("/cron-runs") == {"mail": {"x": failed}}
+    assert rtdb.get("/cron-errors") is None
+    assert sorted(stored(rtdb, "/cron-steps/digest")) == ["2026-11-18T09:00:00Z", "once"]
+    assert "it had no entry\n  its history is gone (0 entries)" in call("forget", "digest", "--history").stdout
+
+
+def test_the_history_of_a_live_job_stays(rtdb: Rtdb) -> None:
+    """Unless that is forced; and a name that nobody knows is wrong usage."""
+    crons = program("digest")
+    crons.engine.heartbeat.beat()
+    rtdb.set("/cron-runs/digest/x", {"outcome": "failed"})
+    assert "would declare it again" in complaint(1, "forget", "digest", "--history")
+    assert "there is no job diggest" in complaint(2, "forget", "diggest", "--history")
+    assert rtdb.get("/cron-runs/digest/x") is not None
+    assert forgotten("digest", "--history", "--force")[0]["history"] == 1
+
+
+def test_the_rules_let_a_user_delete_a_history(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run of each key, and whole ticks of steps, are what the rules of least privilege allow."""
+    program("digest")
+    rtdb.set("/cron-runs/digest", {"x": {"outcome": "failed"}, "2026-11-18T09:00:00Z": {"outcome": "failed"}})
+    rtdb.set("/cron-steps/digest", {"2026-11-17T09:00:00Z": {"s": {"fence": 1}}})
+    rtdb.set_rules(RULES)
+    monkeypatch.setenv("FIRECRON_UID", "firecron")
+    assert forgotten("digest", "--history")[0]["history"] == 2
+    assert rtdb.get("/cron-runs") is None
+    assert rtdb.get("/cron-steps") is None

@@ -47,7 +47,8 @@ def test_doctor_keeps_a_line_a_line(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch)
     """Where standard output is no terminal `doctor` prints each finding in one line, however long, without padding."""
     monkeypatch.setenv("COLUMNS", "80")
     rtdb.set("/cron-locks/some-job", "text")
-    lines = call("doctor").stdout.splitlines()
+    *lines, total = call("doctor").stdout.splitlines()
+    assert total.endswith("1 problem")
     assert {line.split()[0] for line in lines} <= {"ok", "warning", "problem"}
     assert [line for line in lines if line != line.rstrip()] == []
     [found] = [line for line in lines if line.startswith("problem")]

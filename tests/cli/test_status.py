@@ -205,6 +205,21 @@ def test_a_narrow_terminal_has_no_line_about_nobody(catalogue: Catalogue) -> Non
     seen = NewestEntries(database).put_into(status.evaluate(status.read()))
     lines = [line.plain for line in table(seen.rows, seen.now, Console(width=50))]
     assert [line.split()[0] for line in lines if line.startswith("  on")] == ["on"]
+    assert lines[0].split() == ["job", "verdict", "next", "last", "took"]
+
+
+def test_every_column_has_a_heading(catalogue: Catalogue) -> None:
+    """Also that of the instances, which is there where a row has room for one."""
+    catalogue.declare("digest", since=now())
+    catalogue.ran("digest")
+    database = LockService().database
+    status = Status(database)
+    seen = NewestEntries(database).put_into(status.evaluate(status.read()))
+    head, row, *_ = (line.plain for line in table(seen.rows, seen.now, Console(width=120)))
+    assert head.split() == ["job", "verdict", "next", "last", "took", "on"]
+    owner = next(iter(seen.rows)).last
+    assert owner is not None
+    assert row[head.index("on") :] == owner.owner
 
 
 def test_a_retired_job_is_no_alarm(catalogue: Catalogue) -> None:

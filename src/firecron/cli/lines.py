@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 
@@ -49,8 +50,33 @@ def distance(instant: int, now: int) -> str:
     return f"in {span(instant - now + 999)}" if instant > now else f"{span(now - instant)} ago"
 
 
+# The zone that a command shows its times in; without one, this machine's.
+_zones: list[tzinfo] = []
+
+
+@contextmanager
+def times_in(zone: tzinfo | None) -> Iterator[None]:
+    """Show times in this zone in the block."""
+    _zones[:] = [] if zone is None else [zone]
+    try:
+        yield
+    finally:
+        _zones.clear()
+
+
+def shown_zone() -> tzinfo | None:
+    """Return the zone that times are shown in; None for this machine's."""
+    return _zones[0] if _zones else None
+
+
+def present() -> datetime:
+    """Return the present by this machine's clock, in the zone that times are shown in."""
+    return datetime.now(UTC).astimezone(shown_zone())
+
+
 def clock_time(instant: int, now: int, zone: tzinfo | None = None) -> str:
-    """Return local time and UTC, with the date if that isn't today. `zone` is this machine's unless given."""
+    """Return local time and UTC, with the date if that isn't today. `zone` is the one that is shown unless given."""
+    zone = zone or shown_zone()
     moment = to_datetime(instant).replace(microsecond=0)
     utc = moment.astimezone(UTC)
     try:
@@ -332,6 +358,11 @@ def _time_of(run: Entry, paper: Paper) -> str:
     """Return the time of the tick, or the start of a manual run."""
     instant = _milliseconds(run.slot, run.started_at)
     return run.key if instant is None else paper.clock_time(instant)
+
+
+def milliseconds_of(slot: str | None) -> int | None:
+    """Return the instant of a tick; None without one, or if it was edited by hand and can't be read."""
+    return _milliseconds(slot, None)
 
 
 def _milliseconds(text: str | None, otherwise: int | None) -> int | None:

@@ -15,20 +15,20 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import redirect_stdout
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import typer
 from typer.core import TyperCommand
 
 from firecron.app import FireCron
-from firecron.base.instants import to_datetime, to_text
+from firecron.base.instants import to_datetime, to_milliseconds, to_text
 from firecron.base.texts import plain
 from firecron.cli.contexts import complete_context, named
 from firecron.cli.output import Exit, Failure, answering
@@ -106,12 +106,16 @@ def _options(
             autocompletion=complete_context,
         ),
     ] = None,
+    tz: Annotated[
+        str | None,
+        typer.Option("--tz", metavar="ZONE", help="Show times in this zone, such as Europe/Berlin, or UTC."),
+    ] = None,
 ) -> None:
-    """Have the options that name a database."""
+    """Have the options that name a database, and the zone of the times."""
 
 
 class OnDatabase(TyperCommand):
-    """A command that works on a database, with the options that name it."""
+    """A command that works on a database, with the options that name it, and the zone of its times."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -120,9 +124,23 @@ class OnDatabase(TyperCommand):
         self.params += typer.main.get_command(alone).params
 
     def invoke(self, ctx: Any) -> Any:  # typer's own click is private
-        database, prefix, context = (ctx.params.pop(name) for name in ("database", "prefix", "context"))
-        with answering(as_json=bool(ctx.params.get("as_json"))), named(database, prefix, context):
+        database, prefix, context, tz = (ctx.params.pop(name) for name in ("database", "prefix", "context", "tz"))
+        with answering(as_json=bool(ctx.params.get("as_json"))), named(database, prefix, context), _times(tz):
             return super().invoke(ctx)
+
+
+def _times(tz: str | None) -> AbstractContextManager[None]:
+    """Show times in the zone of this name. Raise Failure if there is none."""
+    if tz is None:
+        return nullcontext()
+    from firecron.cli.lines import times_in
+
+    try:
+        return times_in(ZoneInfo(tz))
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        close = get_close_matches(tz, available_timezones())
+        hint = f"; did you mean {' or '.join(close)}?" if close else ": write, for example, Europe/Berlin"
+        raise Failure(f"--tz {plain(tz)!r} is no time zone{hint}", Exit.USAGE) from None
 
 
 def check_why(why: str | None) -> None:
@@ -307,10 +325,39 @@ _WORDS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "
 
 def given_until(text: str, now: int) -> datetime:
     """Return the instant that `--until` names, after `now`. Raise the Failure that says why it names none."""
+    from firecron.cli.lines import shown_zone
+
     try:
-        return parse_until(text, now)
+        return parse_until(text, now, shown_zone())
     except ValueError as error:
         raise Failure(f"--until {error}", Exit.USAGE) from None
+
+
+def given_since(text: str, now: int) -> int:
+    """Return the instant that `--since` names, before `now`, in milliseconds. Raise the Failure that says why not.
+
+    A time of day is the last one, a date its beginning, both where times are shown.
+    """
+    from firecron.cli.lines import shown_zone
+
+    typed, zone, moment = text.strip(), shown_zone(), to_datetime(now)
+    if found := _DURATION.fullmatch(typed):
+        length = timedelta(**{_WORDS[found[2]]: int(found[1])})
+        return to_milliseconds(moment - length) if length < timedelta(days=36_500) else 0
+    try:
+        if found := _TIME.fullmatch(typed):
+            today = moment.astimezone(zone).replace(hour=int(found[1]), minute=int(found[2]), second=int(found[3] or 0))
+            instant = today if today <= moment else today - timedelta(days=1)
+        else:
+            instant = datetime.fromisoformat(typed)
+            if instant.tzinfo is None:
+                instant = instant.astimezone() if zone is None else instant.replace(tzinfo=zone)
+    except ValueError:
+        forms = "a duration (1d, 90min), a time of day here (14:00), a date or an instant (2026-11-18T09:00Z)"
+        raise Failure(f"--since {text!r} is not understood: give {forms}", Exit.USAGE) from None
+    if instant > moment:
+        raise Failure(f"--since {text!r} is still to come: it is {to_text(now)} now", Exit.USAGE)
+    return to_milliseconds(instant.astimezone(UTC))
 
 
 def parse_until(text: str, now: int, zone: tzinfo | None = None) -> datetime:

@@ -14,13 +14,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from typing import ClassVar, Protocol, TypeVar
 
 from rich.live import Live
 from rich.text import Text
 
 from firecron.base.clocks import heeding
+from firecron.cli.lines import present
 from firecron.cli.output import Output, code_of
 from firecron.errors import StoreError
 from firecron.lock.database import Database
@@ -73,7 +73,7 @@ def news(
     """Return a line with the time for each name that has another value than before, then for each that is gone."""
     lines = [line(name) for name, value in after.items() if before.get(name) != value]
     lines += [Text(f"{name}: {gone}") for name in sorted(before.keys() - after.keys())]
-    return [Text(f"{datetime.now().astimezone():%H:%M:%S} ").append(line) for line in lines]
+    return [Text(f"{present():%H:%M:%S} ").append(line) for line in lines]
 
 
 # --- looking again and again

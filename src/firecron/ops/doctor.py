@@ -13,14 +13,14 @@ from __future__ import annotations
 import os
 import platform
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 
 from firecron import __version__
 from firecron.base.clocks import Deadline, SystemTiming, Timing
 from firecron.errors import ConfigurationError, Denied, StoreError, Unavailable
-from firecron.jobs.catalogue import changed, live_groups_of, probe, read_groups
+from firecron.jobs.catalogue import changed, live_groups_of, probe, read_declared, read_groups
 from firecron.jobs.decorator import Unclaimed
 from firecron.lock.blocks import try_once
 from firecron.lock.database import Database
@@ -29,6 +29,7 @@ from firecron.ops import findings
 from firecron.ops.findings import Finding, of_error, ok, warning
 from firecron.ops.holds import Holds
 from firecron.ops.operator import Operator
+from firecron.ops.views import children
 from firecron.rtdb.store import may_read
 from firecron.rtdb.target import Target, find_target
 from firecron.rtdb.tokens import Credential, RefreshingTokens, google_fetch
@@ -226,7 +227,7 @@ class Examination:
     def _instances(self) -> Iterator[Finding]:
         nodes = self._database.node(self._database.paths.instances)
         now = self._database.now(self._database.deadline())
-        yield from findings.instances(inspect_instances(nodes, self._database.settings.heartbeat), now)
+        yield from findings.instances(inspect_instances(nodes, self._database.settings.heartbeat), now, nodes)
 
     def _unattended(self, wanted: Sequence[str]) -> Iterator[Finding]:
         try:
@@ -236,7 +237,16 @@ class Examination:
         now = self._database.now(self._database.deadline())
         missing = [name for name in wanted if not live_groups_of(name, groups, now)]
         if missing:
-            yield findings.unattended(missing)
+            yield findings.unattended(missing, self._services_of(missing))
+
+    def _services_of(self, names: Iterable[str]) -> set[str]:
+        """Return the services that have declared these jobs, as far as the catalogue says it."""
+        try:
+            nodes = children(self._database.node(self._database.paths.jobs), self._database.paths.jobs)
+        except StoreError:
+            return set()  # another finding says so
+        declared = (read_declared(name, nodes.get(name)) for name in names)
+        return {one.service for one in declared if one is not None and one.service not in ("", "local")}
 
 
 def _versions() -> Iterator[tuple[str, str]]:

@@ -6,7 +6,8 @@ variable that may hold a key only that it is set.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -17,7 +18,7 @@ from firecron.base.texts import plain, redacted
 from firecron.errors import ConfigurationError, Denied, EmulatorDown, Malformed, StoreError
 from firecron.lock.refusal import Instances
 from firecron.ops.holds import HoldView
-from firecron.ops.remedy import Remedy
+from firecron.ops.remedy import Remedy, service_in_words
 from firecron.ops.views import LockView
 from firecron.rtdb.target import Target
 from firecron.scheduler.startup import Verdict
@@ -88,6 +89,15 @@ def of_error(check: str, error: StoreError | ConfigurationError) -> Finding:
                 "look at this machine's network and proxies, and at status.firebase.google.com",
                 "unreachable",
             )
+
+
+def totals(findings: Iterable[Finding]) -> str:
+    """Return how many findings there are of each level, as a sentence: `18 ok, 1 warning`."""
+    levels = [finding.level for finding in findings]
+    counts = {level: levels.count(level) for level in ("ok", "warning", "problem")}
+    words = {"ok": "ok", "warning": "warnings", "problem": "problems"}
+    said = [f"{count} {level if count == 1 else words[level]}" for level, count in counts.items() if count]
+    return ", ".join(said) or "nothing was found"
 
 
 def worst(findings: Iterable[Finding]) -> Kind | None:
@@ -341,23 +351,38 @@ def holds(views: Iterable[HoldView]) -> Iterator[Finding]:
             yield ok("holds", f"{who} holds {hold.what} until {to_text(hold.until)}: {plain(hold.why or '')}")
 
 
-def instances(found: Instances, now: int) -> Iterator[Finding]:
-    """Yield how many instances are alive, and which ones have fallen silent."""
+def instances(found: Instances, now: int, nodes: object = None) -> Iterator[Finding]:
+    """Yield how many instances are alive, and which ones have fallen silent. Their `nodes` say what they are of."""
     silent = found.silent(now)
     yield ok("instances", f"{len(found.seen) - len(silent)} alive")
     for name, at in silent.items():
         yield warning(
             "instances",
-            f"{name} was seen last at {to_text(at)}, {(now - at) / 1000:.0f} s ago",
+            f"{name}{_of_revision(nodes, name)} was seen last at {to_text(at)}, {(now - at) / 1000:.0f} s ago",
             "it died, or has no CPU between requests; the other instances remove its node after ten beats",
         )
 
 
-def unattended(names: Sequence[str]) -> Finding:
-    """Return that no live instance runs these jobs by their schedules."""
+# A revision of Cloud Run begins with its service.
+_REVISION = re.compile(r"(.+)-[0-9]{5}-[a-z0-9]{3}")
+
+
+def _of_revision(nodes: object, name: str) -> str:
+    """Return the service and the revision of an instance in words, as its node says them."""
+    node = nodes.get(name) if isinstance(nodes, Mapping) else None
+    revision = node.get("instanceId") if isinstance(node, Mapping) else None
+    if not isinstance(revision, str) or revision in ("", "local"):
+        return ""
+    found = _REVISION.fullmatch(revision)
+    return f" of {plain(revision)}" if found is None else f" of the service {plain(found[1])} ({plain(revision)})"
+
+
+def unattended(names: Sequence[str], services: Collection[str] = ()) -> Finding:
+    """Return that no live instance runs these jobs by their schedules. These services have declared them last."""
+    of = f" of {' or '.join(sorted(map(service_in_words, services)))}" if services else ""
     return warning(
         "instances",
-        f"no instance that is alive has {', '.join(names)}: nothing runs these jobs by their schedules",
+        f"no instance{of} that is alive has {', '.join(names)}: nothing runs these jobs by their schedules",
         "start the application where its jobs should tick: does the server call its lifespan, or the program start()? "
         "If only triggers run them: FireCron(..., enabled=False)",
     )

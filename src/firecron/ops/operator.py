@@ -27,7 +27,7 @@ Every method raises StoreError if the database can't be reached or refuses. `vie
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -60,6 +60,8 @@ from firecron.settings import Settings
 from firecron.store import Snapshot, check_name
 
 _AT_A_TIME = 8
+# How many children are deleted by one write.
+_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,16 @@ class Operator:
 
     def runs(self, name: str) -> tuple[Entry, ...]:
         """Return the history of one job, oldest first."""
-        path = self._database.paths.runs_of(check_name(name))
+        return self._history(check_name(name))
+
+    def histories(self) -> dict[str, tuple[Entry, ...]]:
+        """Return the history of every job, by its name. It takes one request for each job, several at the same time."""
+        names = self._keys(self._database.paths.runs)
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            return dict(zip(map(plain, names), pool.map(self._history, names), strict=True))
+
+    def _history(self, name: str) -> tuple[Entry, ...]:
+        path = self._database.paths.runs_of(name)
         entries = children(self._database.node(path), path)
         return tuple(inspect_run(key, entries[key]) for key in sorted(entries))
 
@@ -317,6 +328,28 @@ class Operator:
             with suppress(Denied):  # the rules are older than these
                 self._database.store.merge(node, {seen.name: None}, self._database.deadline())
         return True
+
+    def forget_history(self, name: str) -> int:
+        """Delete what is recorded of a job's runs: the history, its tracebacks and its steps. Return how many runs.
+
+        The steps of a tick whose run has not ended stay, and so does what is done once and for all; the lock's node
+        stays in any case, with its slot and its fence.
+        """
+        paths, lock = self._database.paths, self._database.node(self._path(name))
+        open_tick = lock.get("unfinished") if isinstance(lock, dict) else None
+        runs = self._keys(paths.runs_of(name))
+        self._delete(paths.runs_of(name), runs)
+        with suppress(Denied):  # the rules are older than steps
+            steps = [tick for tick in self._keys(paths.all_steps_of(name)) if tick not in ("once", open_tick)]
+            self._delete(paths.all_steps_of(name), steps)
+        with suppress(Denied):  # and than tracebacks
+            self._database.store.merge(paths.errors, {name: None}, self._database.deadline())
+        return len(runs)
+
+    def _delete(self, path: str, keys: Sequence[str]) -> None:
+        for begin in range(0, len(keys), _AT_ONCE):
+            gone = dict.fromkeys(keys[begin : begin + _AT_ONCE])
+            self._database.store.merge(path, gone, self._database.deadline(), echo=False)
 
     def _keys(self, path: str) -> list[str]:
         return self._database.store.keys(path, self._database.deadline())

@@ -10,7 +10,7 @@ from firecron.base.instants import to_text
 from firecron.errors import ConfigurationError, Denied, EmulatorDown, Malformed, StoreError, Unavailable
 from firecron.lock.refusal import inspect_instances
 from firecron.ops import findings
-from firecron.ops.findings import Finding, Kind, of_error, ok, warning, worst
+from firecron.ops.findings import Finding, Kind, Level, of_error, ok, warning, worst
 from firecron.ops.remedy import Remedy
 from firecron.ops.views import LockView
 from firecron.rtdb.target import Target
@@ -365,3 +365,28 @@ def test_a_cancelled_run_that_has_not_ended_is_named() -> None:
         ("warning", "asked is cancelled, and api-1/0a has not ended the run yet")
     ]
     assert "run.check()" in str(found[0].remedy)
+
+
+def test_the_service_of_what_is_dead_is_named() -> None:
+    """By its revision, which begins with it; and by the catalogue, of the jobs that nobody has."""
+    nodes = {
+        "a-1": {"seenAt": 1, "instanceId": "api-00042-abc"},
+        "b-1": {"seenAt": 1, "instanceId": "importer"},
+        "c-1": {"seenAt": 1, "instanceId": "local"},
+    }
+    _, *silent = findings.instances(inspect_instances(nodes, 30), NOW, nodes)
+    said = [finding.message.partition(" was seen")[0] for finding in silent]
+    assert said == ["a-1 of the service api (api-00042-abc)", "b-1 of importer", "c-1"]
+    assert "no instance of api or mail that is alive has x" in findings.unattended(["x"], {"mail", "api"}).message
+
+
+@pytest.mark.parametrize(
+    ("levels_found", "said"),
+    [
+        (["ok"] * 18 + ["warning"], "18 ok, 1 warning"),
+        (["ok", "problem", "problem", "warning", "warning"], "1 ok, 2 warnings, 2 problems"),
+    ],
+)
+def test_the_findings_are_counted_in_a_sentence(levels_found: list[Level], said: str) -> None:
+    """Of each level that there is."""
+    assert findings.totals(Finding("check", level, "x") for level in levels_found) == said

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, cast
 
 import typer
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -20,7 +21,7 @@ from firecron.cli.contexts import here
 from firecron.cli.options import Json, OnlyAppPath, load
 from firecron.cli.output import Exit, Failure, answering, silence_log, with_remedy
 from firecron.ops.doctor import examine
-from firecron.ops.findings import Finding, Kind, Level, worst
+from firecron.ops.findings import Finding, Kind, Level, totals, worst
 from firecron.settings import load as load_settings
 
 # --- doctor
@@ -41,7 +42,7 @@ def doctor(app: OnlyAppPath = None, as_json: Json = False) -> None:
 
     Checks what firecron depends on: versions, environment, settings, database, credentials, latency, clock, write
     access, security rules, locks, instances. With APP, checks that application's settings and database, and its jobs as
-    well. The command writes a lock of its own and removes it.
+    well. The command writes a lock of its own and removes it. The last line counts the findings.
 
     \b
     Exit codes:
@@ -57,7 +58,8 @@ def doctor(app: OnlyAppPath = None, as_json: Json = False) -> None:
         found = list(examine() if loaded is None else examine(crons=loaded.crons, unclaimed=loaded.unclaimed))
         code = _CODES[worst(found)]
         # On a terminal a table, and a line each elsewhere.
-        shown = _table(found) if output.out.is_terminal else Text("\n").join(map(_line, found))
+        lines = _table(found) if output.out.is_terminal else Text("\n").join(map(_line, found))
+        shown = Group(lines, Text(totals(found), "bold"))
         output.give({"code": int(code), "findings": [finding.to_json() for finding in found]}, shown)
         raise SystemExit(code)
 

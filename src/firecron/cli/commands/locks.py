@@ -43,7 +43,7 @@ from firecron.lock.database import Database
 from firecron.ops.operator import Operator, Seen, SeenAll, SeenEntry
 from firecron.ops.remedy import Remedy, freeing
 from firecron.ops.views import LockView
-from firecron.store import check_name
+from firecron.store import check_name, is_name
 
 # --- the locks
 
@@ -292,33 +292,38 @@ def _act_line(act: Act, now: int) -> Text:
 # --- the catalogue
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME", help="Names of the jobs.")]
+History = Annotated[bool, typer.Option("--history", help="Also delete their histories and steps.")]
 Force = Annotated[bool, typer.Option("--force", help="Also forget jobs that a live program runs.")]
 
 
-def forget(names: Names, force: Force = False, why: Why = None, as_json: Json = False) -> None:
+def forget(
+    names: Names, history: History = False, force: Force = False, why: Why = None, as_json: Json = False
+) -> None:
     """Take jobs out of the catalogue that no program has any more.
 
-    Their locks and their histories stay, so a job that comes back goes on where it was. A job that a live program runs
-    is not forgotten, because the program would declare it again: give --force to remove its entry nevertheless. Does
-    nothing to an entry that changes meanwhile.
+    Their locks and their histories stay, so a job that comes back goes on where it was. --history deletes what is
+    recorded of their runs and steps as well, also of a job that was forgotten before; the slot and the fence of a lock
+    stay. A job that a live program runs is not forgotten, because the program would declare it again: give --force to
+    remove its entry nevertheless. Does nothing to an entry that changes meanwhile.
     """
     with answering(as_json=as_json) as output:
         database = _open(output, why)
         operator = Operator(database)
-        found = operator.entries(_keys(operator.declared(), names, database_of(database.settings)))
+        there = operator.names() if history else operator.declared()
+        found = operator.entries(_keys(there, names, database_of(database.settings)))
         for seen in found:
             _check_dead(seen, force=force)
-        forgotten: list[SeenEntry] = []
+        forgotten: list[tuple[SeenEntry, int | None]] = []
         for seen in found:
-            if not operator.forget(seen):
-                done = f"{', '.join(plain(one.name) for one in forgotten)} forgotten, but " if forgotten else ""
+            if seen.snapshot.node is not None and not operator.forget(seen):
+                done = f"{', '.join(plain(one.name) for one, _ in forgotten)} forgotten, but " if forgotten else ""
                 said = f"{plain(seen.name)} changed meanwhile, so it was not forgotten"
                 raise Failure(f"{done}{said}", remedy=Remedy("run the command again"))
-            forgotten.append(seen)
+            forgotten.append((seen, operator.forget_history(seen.name) if history and is_name(seen.name) else None))
             operator.record("forget", seen.name, why)
         output.give(
-            {"forgotten": [_forgotten_value(seen) for seen in forgotten]},
-            Text("\n").join(map(_forgotten_shown, forgotten)),
+            {"forgotten": [_forgotten_value(seen, runs) for seen, runs in forgotten]},
+            Text("\n").join(_forgotten_shown(seen, runs) for seen, runs in forgotten),
         )
 
 
@@ -344,8 +349,11 @@ def _check_dead(seen: SeenEntry, *, force: bool) -> None:
         )
 
 
-def _forgotten_value(seen: SeenEntry) -> dict[str, object]:
-    """Return what was forgotten: it always has every field, null if the entry could not be read."""
+def _forgotten_value(seen: SeenEntry, runs: int | None) -> dict[str, object]:
+    """Return what was forgotten: it always has every field, null if the entry could not be read.
+
+    `runs` is how many entries of its history were deleted; None if it stays.
+    """
     job = seen.declared
     return {
         "name": plain(seen.name),
@@ -355,12 +363,17 @@ def _forgotten_value(seen: SeenEntry) -> dict[str, object]:
         "where": None if job is None else plain(job.where),
         "declared": None if job is None or job.declared_at is None else to_text(job.declared_at),
         "live": bool(seen.live),
+        "history": runs,
     }
 
 
-def _forgotten_shown(seen: SeenEntry) -> Text:
+def _forgotten_shown(seen: SeenEntry, runs: int | None) -> Text:
     what = "its entry could not be read" if seen.declared is None else _in_words(seen.declared)
-    return Text(f"{plain(seen.name)}: forgotten\n  {what}\n  its lock and its history stay")
+    if seen.snapshot.node is None:
+        what = "it had no entry"
+    gone = f"its history is gone ({runs} {'entry' if runs == 1 else 'entries'}), and so are its steps; its lock stays"
+    left = "its lock and its history stay" if runs is None else gone
+    return Text(f"{plain(seen.name)}: forgotten\n  {what}\n  {left}")
 
 
 def _in_words(job: CatalogueEntry) -> str:

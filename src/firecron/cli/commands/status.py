@@ -195,7 +195,9 @@ def table(rows: Sequence[Row], now: int, console: Console, *, with_about: bool =
     live = [row for row in sorted(rows, key=lambda row: rank(row.verdict)) if row.verdict.word != "retired"]
     cells = [_cells(row, now) for row in live]
     widths = [max(map(cell_len, column)) for column in zip(_HEAD, *cells, strict=True)]
-    lines = [Text(_line(_HEAD, widths), "dim")] if live else []
+    room = console.width - sum(widths) - len(_GAP) * len(widths)
+    has_owners = any(row.last is not None and 0 < cell_len(row.last.owner) <= room for row in live)
+    lines = [Text(f"{_line(_HEAD, widths)}{_GAP}{'on' if has_owners else ''}".rstrip(), "dim")] if live else []
     for row, found in zip(live, cells, strict=True):
         lines += _block(row, found, widths, console, with_about=with_about)
     retired = [row for row in rows if row.verdict.word == "retired"]
@@ -325,7 +327,7 @@ def _hold_line(view: HoldView, now: int) -> Text:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return _GAP.join(_padded(cell, size) for cell, size in zip(cells, widths, strict=True)).rstrip()
+    return _GAP.join(_padded(cell, size) for cell, size in zip(cells, widths, strict=True))
 
 
 def _padded(text: str, size: int) -> str:
