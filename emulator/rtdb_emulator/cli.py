@@ -96,6 +96,12 @@ def make_parser(name: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--explain", action="store_true", help="tell clients on sockets why rules deny something; the SDKs print it"
     )
+    parser.add_argument(
+        "--functions",
+        type=_address,
+        metavar="HOST:PORT",
+        help="where the Firebase CLI's functions emulator is, which registers functions to be called at writes",
+    )
     parser.add_argument("--version", action="version", version=f"rtdb-emulator {__version__}")
     return parser
 
@@ -105,6 +111,14 @@ def _clock(text: str) -> Clock:
         return Clock.parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _address(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address: 127.0.0.1:5001")
+    _port(port)
+    return text
 
 
 def _port(text: str) -> int:

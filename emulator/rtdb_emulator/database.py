@@ -70,13 +70,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A write that happened: the tree before and after it, and its changes (`patch`: of one PATCH at `path`)."""
+    """A write that happened: the tree before and after it, its changes (`patch`: of one PATCH at `path`), and whose."""
 
     before: Node
     after: Node
     path: Path
     changes: tuple[Change, ...]
     patch: bool
+    access: Access = ADMIN
 
 
 class Listener(Protocol):
@@ -103,6 +104,9 @@ class Owner(Protocol):
 
     def replaced(self, node: Node) -> None:
         """A write has deleted or replaced this node."""
+
+    def triggered(self, database: Database, commit: Commit) -> None:
+        """A write may trigger functions. Called inside the write."""
 
 
 class Database:
@@ -150,11 +154,13 @@ class Database:
         if_match: str | None = None,
         rules_first: bool = False,
         shows_current: bool = True,
+        triggers: bool = True,
     ) -> Node:
         """Put `data` at a path (None: delete), if the ETag there is `if_match`. Return the node that is there then.
 
         With `rules_first` the permission is checked before the ETag. `shows_current` says that the answer to a stale
-        write shows the current node: then the client needs the right to read it.
+        write shows the current node: then the client needs the right to read it. Without
+        `triggers` the write triggers no function.
         """
         with self._lock:
             now = self._now()
@@ -163,15 +169,17 @@ class Database:
                 if rules_first:
                     self._check_permission(changes, access, now)
                 self._check_match(path, if_match, access if shows_current else ADMIN)
-            return _at(self._commit(path, changes, access, now), path)
+            return _at(self._commit(path, changes, access, now, triggers=triggers), path)
 
-    def update(self, path: Path, data: Mapping[str, object], access: Access) -> dict[str, Node]:
+    def update(
+        self, path: Path, data: Mapping[str, object], access: Access, *, triggers: bool = True
+    ) -> dict[str, Node]:
         """Write all of these paths below `path`, or none of them. Return the node that is at each of them then."""
         targets = _targets(path, data)
         with self._lock:
             now = self._now()
             changes = tuple(self._change(targets[key], item, now) for key, item in data.items())
-            after = self._commit(path, changes, access, now, patch=True)
+            after = self._commit(path, changes, access, now, patch=True, triggers=triggers)
             return {key: _at(after, target) for key, target in targets.items()}
 
     def check_write(self, path: Path, data: object, access: Access) -> None:
@@ -280,15 +288,24 @@ class Database:
             raise PreconditionFailed(current)
 
     def _commit(
-        self, path: Path, changes: tuple[Change, ...], access: Access, now: int, *, patch: bool = False
+        self,
+        path: Path,
+        changes: tuple[Change, ...],
+        access: Access,
+        now: int,
+        *,
+        patch: bool = False,
+        triggers: bool = True,
     ) -> Node:
         after, writes = self._check_permission(changes, access, now)
         self._check_valid(after, writes, access, now)
         self._begin()
-        commit = Commit(self.root, after, path, changes, patch)
+        commit = Commit(self.root, after, path, changes, patch, access)
         self.root = after
         for listener in tuple(self._listeners):
             listener.committed(commit)
+        if triggers and self._owner is not None:
+            self._owner.triggered(self, commit)
         self.discard_after(commit)
         return after
 

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from rtdb_emulator.clock import wall_clock
 from rtdb_emulator.database import ADMIN
+from rtdb_emulator.http.calls import Caller
 from rtdb_emulator.http.endpoints import Endpoints
 from rtdb_emulator.http.faults import Faults
 from rtdb_emulator.http.log import Criteria, RequestLog
@@ -50,6 +51,8 @@ class Emulator:
         silence: The seconds after which the emulator closes a socket whose client sends nothing.
         explain: Send clients on sockets the reason for each refusal; the SDKs print it.
         seed: The start of the random numbers, so that push ids are the same in each run.
+        functions: The address of the Firebase CLI's functions emulator, as `host:port`, for functions that are
+            registered.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Emulator:
         silence: float = 120.0,
         explain: bool = False,
         seed: int | None = None,
+        functions: str | None = None,
     ) -> None:
         self._address = (host, port)
         self._store = Store(now, _load_rules(rules))
@@ -72,6 +76,7 @@ class Emulator:
         self._random = SystemRandom() if seed is None else Random(seed)
         self._silence = silence
         self._explain = explain
+        self._functions = functions
         self._listener: Listener | None = None
         self.port = port
         self.requests = RequestLog()
@@ -115,6 +120,7 @@ class Emulator:
         listener, self._listener = self._listener, None
         if listener is not None:
             self._store.discarded.detach()
+            self._store.functions.detach()
             listener.stop()
             self.faults.clear()
 
@@ -217,6 +223,7 @@ class Emulator:
         app = App(self._store, service, self.requests, self.faults, self._keep_alive, sockets)
         self.faults.interrupt = lambda criteria: self._interrupt(app, criteria)
         self._store.discarded.attach(app.wake)
+        self._store.functions.attach(Caller(self._store.functions, self._functions).wake)
         return app
 
     def _interrupt(self, app: App, criteria: Criteria) -> None:

@@ -90,11 +90,14 @@ def java(arguments: Sequence[str]) -> NoReturn:
 def emulators_own(options: Sequence[str]) -> list[str]:
     """Return the options of `rtdb-emulator` for those that the CLI gives its own database emulator."""
     parser = argparse.ArgumentParser(prog="java -jar", add_help=False, allow_abbrev=False)
-    for name in ("--host", "--port"):
+    for name in ("--host", "--port", "--functions_emulator_host", "--functions_emulator_port"):
         parser.add_argument(name)
     # There are more, such as `--single_project_mode`: what this emulator has no use for is no reason not to start.
     known, _ = parser.parse_known_args(options)
-    return [part for name, value in vars(known).items() if value is not None for part in (f"--{name}", value)]
+    own = {"--host": known.host, "--port": known.port}
+    if known.functions_emulator_host and known.functions_emulator_port:
+        own["--functions"] = f"{known.functions_emulator_host}:{known.functions_emulator_port}"
+    return [part for name, value in own.items() if value is not None for part in (name, value)]
 
 
 def _cache(environment: Mapping[str, str]) -> Path:

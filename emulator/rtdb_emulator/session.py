@@ -39,6 +39,7 @@ def run(
     clock: Clock | None = None,
     seed: int | None = None,
     explain: bool = False,
+    functions: str | None = None,
     wait: Callable[[], object],
     say: Callable[[str], None],
 ) -> None:
@@ -50,7 +51,16 @@ def run(
         _check_export(export)
     emulator = _make(
         rules,
-        lambda: Emulator(host, port, rules, project=project, now=clock or wall_clock, explain=explain, seed=seed),
+        lambda: Emulator(
+            host,
+            port,
+            rules,
+            project=project,
+            now=clock or wall_clock,
+            explain=explain,
+            seed=seed,
+            functions=functions,
+        ),
     )
     if imported is not None:
         load(emulator, project, imported)

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 from weakref import WeakValueDictionary
 
-from rtdb_emulator.database import ADMIN, Access, Database
+from rtdb_emulator.database import ADMIN, Access, Commit, Database
 from rtdb_emulator.errors import BadRequest
+from rtdb_emulator.functions import Functions
 from rtdb_emulator.large import is_large
 from rtdb_emulator.paths import is_namespace
 from rtdb_emulator.rules import OPEN, Rules
@@ -105,6 +106,7 @@ class Store:
         self.operations = Operations()
         self.changed = Notifier()
         self.discarded = Discarded()
+        self.functions = Functions(now)
         self._totals: dict[str, tuple[Rules, Coverage]] = {}
         self._rules = rules
         self._lock = threading.Lock()
@@ -153,6 +155,9 @@ class Store:
 
     def replaced(self, node: Node) -> None:
         self.discarded.add(node)
+
+    def triggered(self, database: Database, commit: Commit) -> None:
+        self.functions.committed(database.name, commit)
 
     def total(self, rules: Rules) -> Coverage:
         # The caller may hold the lock. Adding to a dictionary is one step, and needs none.

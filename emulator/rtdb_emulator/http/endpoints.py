@@ -106,6 +106,12 @@ class Endpoints:
 
     def _function_triggers(self, method: str, request: RestRequest, access: Access, namespace: str) -> Reply:
         _only_admin(access)
+        functions = self._store.functions
+        if method == "GET":
+            return Reply(200, encode(functions.as_json()))
+        if method not in ("POST", "PUT"):
+            return error_reply(405, f"{method} is not one of GET, POST, PUT")
+        functions.register(decode(request.body), request.parameters.get("ns"), anew=method == "PUT")
         return Reply(200, _OK)
 
     def _coverage(self, method: str, request: RestRequest, access: Access, namespace: str) -> Reply:

@@ -120,6 +120,7 @@ class Options:
     export: bool
     write_size_limit: str
     callback: str
+    triggers: bool
 
 
 def parse_options(parameters: Mapping[str, str]) -> Options:
@@ -143,6 +144,7 @@ def parse_options(parameters: Mapping[str, str]) -> Options:
         export=shape == "export",
         write_size_limit=limit,
         callback=callback,
+        triggers=parameters.get("disableTriggers", "") != "true",
     )
 
 

@@ -202,7 +202,9 @@ class Service:
         _check_write_size(request.size, options)
         data = _data(request)
         if_match = self._precondition(request, database, path, data, access, options)
-        node = database.write(path, data, access, if_match=if_match, rules_first=request.rules_first)
+        node = database.write(
+            path, data, access, if_match=if_match, rules_first=request.rules_first, triggers=options.triggers
+        )
         return _stored(node, request, options)
 
     def _post(self, request: RestRequest, database: Database, path: Path, access: Access, options: Options) -> Reply:
@@ -212,7 +214,7 @@ class Service:
         _check_write_size(request.size, options)
         data = _data(request)
         name = self._push_ids.next(self._store.now())
-        node = database.write((*path, name), data, access)
+        node = database.write((*path, name), data, access, triggers=options.triggers)
         headers = {"etag": etag(node)} if _wants_etag(request) else {}
         return _reply(encode({"name": name}, pretty=options.printing == "pretty"), headers, options)
 
@@ -222,16 +224,18 @@ class Service:
         data = _patch_data(request)
         if data is None:  # the Firebase CLI deletes so
             _check_removal(database, path, options)
-            database.write(path, None, access)
+            database.write(path, None, access, triggers=options.triggers)
             return _stored(EMPTY, request, options)
-        stored = database.update(path, data, access)
+        stored = database.update(path, data, access, triggers=options.triggers)
         shown = {key: render(node, priorities=True) for key, node in stored.items()}
         return _reply(encode(shown, pretty=options.printing == "pretty"), {}, options)
 
     def _delete(self, request: RestRequest, database: Database, path: Path, access: Access, options: Options) -> Reply:
         _check_removal(database, path, options)
         if_match = self._precondition(request, database, path, None, access, options)
-        database.write(path, None, access, if_match=if_match, rules_first=request.rules_first)
+        database.write(
+            path, None, access, if_match=if_match, rules_first=request.rules_first, triggers=options.triggers
+        )
         return _stored(EMPTY, request, options)
 
     def _precondition(

@@ -103,12 +103,6 @@ def test_the_databases_are_listed(rtdb: Rtdb) -> None:
     assert names == rtdb.emulator.namespaces()
 
 
-def test_function_triggers_are_accepted(rtdb: Rtdb) -> None:
-    """The CLI may register its functions, of which nothing comes."""
-    response = call(rtdb, "PUT", "/.settings/functionTriggers.json", '{"functionTriggers":[]}', OWNER)
-    assert (response.status_code, response.json()) == (200, {"status": "ok"})
-
-
 @pytest.mark.parametrize(("method", "status"), [("GET", 200), ("HEAD", 200), ("PUT", 404), ("DELETE", 404)])
 def test_the_root_without_json_tells_readiness(rtdb: Rtdb, method: str, status: int) -> None:
     """GET of `/` is 200 with a text; a write to it forgot its `.json`."""

@@ -18,6 +18,8 @@ from rtdb_emulator_tests.helpers.processes import Process, Start
 
 HERE = Path(__file__).parent
 PROJECT = "demo-shop"
+# Seconds. The functions emulator starts a Node.js for each function: on a busy machine half a minute for six.
+BOUND = 110.0
 # The instance that the CLI gives the rules of a project to whose database it doesn't know.
 INSTANCE = f"{PROJECT}-default-rtdb"
 
@@ -58,6 +60,7 @@ def firebase(project: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> Fi
     (project / "home").mkdir()
 
     def begin(*arguments: str) -> Process:
-        return start("-m", "rtdb_emulator", "exec", "--", "firebase", *arguments, "--project", PROJECT)
+        command = ("-m", "rtdb_emulator", "exec", "--", "firebase", *arguments, "--project", PROJECT)
+        return start(*command, bound=BOUND)
 
     return begin

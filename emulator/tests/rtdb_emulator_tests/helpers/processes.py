@@ -35,7 +35,7 @@ class RunPytest(Protocol):
 
 
 class Start(Protocol):
-    def __call__(self, *command: str) -> Process: ...
+    def __call__(self, *command: str, bound: float = ...) -> Process: ...
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         monkeypatch.delenv(name)
     with ExitStack() as cleanup:
 
-        def begin(*command: str) -> Process:
+        def begin(*command: str, bound: float = BOUND) -> Process:
             process = subprocess.Popen(
                 [sys.executable, *command],
                 cwd=tmp_path,
@@ -60,7 +60,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
             )
             cleanup.enter_context(process)
             cleanup.callback(process.kill)
-            watchdog = threading.Timer(BOUND, process.kill)
+            watchdog = threading.Timer(bound, process.kill)
             cleanup.callback(watchdog.cancel)
             watchdog.start()
             return process

@@ -135,9 +135,9 @@ def frame_of(first: int, data: bytes) -> bytes:
     return bytes([first]) + size + bytes(4) + data
 
 
-def until(look: Callable[[], T]) -> T:
+def until(look: Callable[[], T], patience: float = PATIENCE) -> T:
     """What this says at last that is true."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience
     while not (seen := look()):
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.001)
