@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         Unavailable,
         UnknownJob,
     )
-    from firecron.jobs.decorator import distributed_cron
+    from firecron.jobs.decorator import distributed_cron, scheduled
     from firecron.jobs.job import Job
     from firecron.jobs.registry import Result, State
     from firecron.jobs.run import Run, current_run
@@ -72,6 +72,7 @@ _HOMES = {
     "current_term": "leaders.leader",
     "distributed_cron": "jobs.decorator",
     "leader": "leaders.leader",
+    "scheduled": "jobs.decorator",
 }
 
 __all__ = [
@@ -107,6 +108,7 @@ __all__ = [
     "current_term",
     "distributed_cron",
     "leader",
+    "scheduled",
 ]
 
 

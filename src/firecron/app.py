@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from firecron.base.clocks import Timing
     from firecron.base.threads import Crew
     from firecron.jobs.job import Around
+    from firecron.jobs.parameters import Parameters
     from firecron.leaders.leaders import Leadership
+    from firecron.ops.schedules import Schedules
     from firecron.page.access import AccessFunction, AccessOptions, PageOptions
     from firecron.page.site import PageSite
     from firecron.scheduler.startup import Verdict
@@ -127,6 +129,17 @@ class FireCron:
         from firecron.scheduler.startup import evaluate_guard
 
         return evaluate_guard(self._enabled, self.settings)
+
+    @property
+    def schedules(self) -> Schedules:
+        """The stored schedules of the jobs: put, get, list, remove and count them."""
+        from firecron.ops.schedules import Schedules
+
+        def find(name: str) -> Parameters | None:
+            job = next((job for job in self.registry.stored_jobs() if job.name == name), None)
+            return None if job is None else job.parameters
+
+        return Schedules(self.database, find)
 
     def check_jobs(self) -> None:
         """Raise ConfigurationError if a job's timings are too short for the lock's promises, as `start` does first."""

@@ -53,6 +53,10 @@ class Denied(StoreError):
     what = "RTDB denies access"
 
 
+class NoIndex(Denied):
+    """RTDB has no index for this query: deploy the rules that `firecron rules` prints."""
+
+
 class NoCredentials(Denied):
     """The Google credentials are missing, or they give no access token. Without a token firecron can't ask RTDB."""
 

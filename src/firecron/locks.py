@@ -43,6 +43,8 @@ from firecron.store import Store
 if TYPE_CHECKING:
     import firebase_admin
 
+    from firecron.ops.schedules import Schedules
+
 T = TypeVar("T")
 
 
@@ -87,6 +89,13 @@ class LockService:
     def clock(self) -> ServerClock:
         """RTDB's time, as this process knows it."""
         return self.database.clock
+
+    @property
+    def schedules(self) -> Schedules:
+        """The stored schedules of this database's jobs, for a program that has none of their code."""
+        from firecron.ops.schedules import Schedules
+
+        return Schedules(self.database)
 
     def acquire(
         self,

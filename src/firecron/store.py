@@ -48,6 +48,42 @@ def below(prefix: str, node: str) -> str:
     return f"{prefix}/{node}" if prefix else node
 
 
+# What names an entry of a job's stored schedules: `remind:42`. No declared name has a colon.
+_ENTRY = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,99}):([A-Za-z0-9_-]{1,60})", re.ASCII)
+_KEY = re.compile(r"[A-Za-z0-9_-]{1,60}", re.ASCII)
+# The idempotency keys of runs by hand have this word where those of an entry's runs have its key.
+_NO_KEY = "manual"
+
+
+def is_entry_name(name: str) -> bool:
+    """Return whether this names an entry: `<job>:<key>`. Any other name is that of a lock."""
+    return _ENTRY.fullmatch(name) is not None
+
+
+def check_entry_name(name: object) -> str:
+    """Return the name of an entry itself. Raise ConfigurationError if it is none."""
+    job, colon, key = name.partition(":") if isinstance(name, str) else ("", "", "")
+    if not colon:
+        raise ConfigurationError(f"{name!r} names no stored schedule: write JOB:KEY")
+    return entry_name(job, key)
+
+
+def entry_name(job: object, key: object) -> str:
+    """Return the name of the entry that a job has by this key. Raise ConfigurationError for what can't be one."""
+    if not isinstance(key, str) or not _KEY.fullmatch(key) or key == _NO_KEY:
+        raise ConfigurationError(
+            f"{key!r} can't be the key of a stored schedule: use 1 to 60 letters, digits, hyphens or underscores, and "
+            f"not {_NO_KEY!r}"
+        )
+    return f"{check_name(job)}:{key}"
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Return the job of a name, and the key of its entry; an empty key for the name of a job or a lock."""
+    job, _, key = name.partition(":")
+    return job, key
+
+
 @dataclass(frozen=True, slots=True)
 class Paths:
     """The paths of firecron's nodes. With a `prefix`, all of them are below it."""
@@ -121,21 +157,44 @@ class Paths:
         """Return the path of a job's mute."""
         return f"{self.mutes}/{name}"
 
+    @property
+    def schedules(self) -> str:
+        """The path of the stored schedules. The node has a child for each stored job, by name."""
+        return self._below("cron-schedules")
+
+    def schedules_of(self, job: str) -> str:
+        """Return the path of the entries of one stored job. The node has a child for each, by its key and a colon."""
+        return f"{self.schedules}/{job}"
+
+    @property
+    def bells(self) -> str:
+        """The path at which a put says that an entry is soon due. The node has a child for each stored job, by name."""
+        return self._below("cron-bell")
+
+    def bell(self, job: str) -> str:
+        """Return the path at which a put says that an entry of this job is soon due."""
+        return f"{self.bells}/{job}"
+
     def lock(self, name: str) -> str:
-        """Return the path of the record of one lock."""
-        return f"{self.locks}/{name}"
+        """Return the path of the record of one lock: that of an entry lies among the stored schedules."""
+        job, key = split_name(name)
+        return f"{self.schedules_of(job)}/:{key}" if key else f"{self.locks}/{name}"
 
     def job(self, name: str) -> str:
         """Return the path of a job's entry in the catalogue."""
         return f"{self.jobs}/{name}"
 
     def runs_of(self, name: str) -> str:
-        """Return the path of the history of one job."""
-        return f"{self.runs}/{name}"
+        """Return the path of the history of one job; all its entries share it."""
+        return f"{self.runs}/{split_name(name)[0]}"
+
+    def run(self, name: str, key: str) -> str:
+        """Return the path of one run in the history of a job, or of an entry, whose key follows that of the run."""
+        return f"{self.runs_of(name)}/{run_key(name, key)}"
 
     def errors_of(self, name: str) -> str:
         """Return the path of the tracebacks of one job. The keys are those of its history."""
-        return f"{self.errors}/{name}"
+        return f"{self.errors}/{split_name(name)[0]}"
 
     def all_steps_of(self, name: str) -> str:
         """Return the path of the steps of one job. The node has a child for each tick."""
@@ -160,6 +219,20 @@ class Paths:
 
     def _below(self, node: str) -> str:
         return below(self.prefix, node)
+
+
+def run_key(name: str, key: str) -> str:
+    """Return the key of a run in the history: of a job's the key itself, of an entry's with the entry's key."""
+    entry = split_name(name)[1]
+    return f"{key}:{entry}" if entry else key
+
+
+def order_of(name: str, node: object, field: str) -> tuple[int, float, str]:
+    """Return the place of a child in the order of a field, as the database has it: nothing, numbers, then texts."""
+    value = node.get(field) if isinstance(node, dict) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return (0 if value is None or isinstance(value, bool) else 2), 0, name
+    return 1, value, name
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +324,28 @@ class Dated(Protocol):
 
     def date(self, path: str, deadline: Deadline) -> int | None:
         """Read the node for the time of the answer, in milliseconds and right to the second; None if it has none."""
+
+
+@runtime_checkable
+class Querying(Protocol):
+    """The optional part of a store: it knows the order of a node's children. Stored schedules need it."""
+
+    def query(
+        self,
+        path: str,
+        order_by: str,
+        deadline: Deadline,
+        *,
+        start: tuple[int, str] | int | str | None = None,
+        end: int | None = None,
+        most: int,
+    ) -> list[tuple[str, object]]:
+        """Return the first `most` children by the number that they have in this field, each with its name.
+
+        Among equal numbers the names decide. A child without the field comes first, one with a text there last. `start`
+        and `end` are the bounds, and both count; `start` may be a number with the name from which it counts. Ordered by
+        `$key`, `start` is a name. Raise NoIndex if the database has no index for this order.
+        """
 
 
 @runtime_checkable

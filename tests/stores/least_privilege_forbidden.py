@@ -205,8 +205,8 @@ FORBIDDEN = [
         for name, value in (
             ("act", 7),
             ("act", "a" * 51),
-            ("name", "a" * 101),
-            ("name", f"{LONGEST}j"),
+            ("name", "a" * 162),
+            ("name", f"{LONGEST}:{'k' * 61}"),
             ("who", 7),
             ("who", "w" * 201),
             ("why", 7),

@@ -261,7 +261,7 @@ LEGAL = [
     patch("forget what was told of a job", {"job": None}, {"job": SENT_NOTICE}, "cron-told"),
     put("record an act", DONE, path=ACT),
     put("record an act without a reason", without(DONE, "why"), path=ACT),
-    put("record an act on a name of 100 characters", {**DONE, "name": LONGEST}, path=ACT),
+    put("record an act on a name of 161 characters", {**DONE, "name": f"{LONGEST}:{'k' * 60}"}, path=ACT),
     put("record that a key was forgotten that can name no job", {**DONE, "act": "forget", "name": "a b<b>"}, path=ACT),
     patch("record an act and prune", {ACT[-31:]: DONE, OLD_ACT: None}, {OLD_ACT: DONE}, "cron-acts"),
     delete("prune an act", DONE, ACT),

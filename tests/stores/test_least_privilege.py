@@ -25,12 +25,22 @@ from tests.stores.least_privilege import (
     put,
     without,
 )
-from tests.stores.least_privilege_forbidden import FORBIDDEN
-from tests.stores.least_privilege_legal import LEGAL
+from tests.stores.least_privilege_forbidden import FORBIDDEN as OTHERS_FORBIDDEN
+from tests.stores.least_privilege_legal import LEGAL as OTHERS_LEGAL
+from tests.stores.least_privilege_stored import (
+    DECLARED as STORED_JOB,
+)
+from tests.stores.least_privilege_stored import (
+    LOOSER,
+    STORED_FORBIDDEN,
+    STORED_LEGAL,
+    as_entry,
+)
 from tests.stores.least_privilege_values import DAY, SENT_NOTICE
 from tests.stores.rule_mutants import Mutant, mutants
 from tests.stores.rule_questions import question
 
+from firecron.cron.bounded import FIELDS
 from firecron.jobs.catalogue import group_fields
 from firecron.lock.fields import PAUSE_FIELDS
 from firecron.lock.holds import JobHold
@@ -41,6 +51,9 @@ from rtdb_emulator import Emulator
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator.rules import Rules
 from rtdb_emulator.rules.document import as_json, read
+
+LEGAL = [*OTHERS_LEGAL, *STORED_LEGAL, *as_entry(OTHERS_LEGAL)]
+FORBIDDEN = [*OTHERS_FORBIDDEN, *STORED_FORBIDDEN, *as_entry(OTHERS_FORBIDDEN, LOOSER)]
 
 
 class Clock:
@@ -185,6 +198,8 @@ def test_the_digits_add_up_to_the_instant() -> None:
 
 
 BESIDE = {"cancel", "cancelWhy", "failures", "kind", "pausedBefore", "resumedAt", *PAUSE_FIELDS} - {"paused"}
+# Of a stored schedule alone.
+OWN = {"nextAt", "since", "passed", "closed", "closedAt", "closedWhy"}
 ENTRY = Entry(
     "key", "failed", "slot", "http", 1, 2, 1, 1, 1, 2, True, "bookkeeper", "revision", "instance", "error", "note"
 )
@@ -195,15 +210,19 @@ ENTRY = Entry(
     [
         # `acquired` and `expires` are texts for people, and any value of `paused` means something.
         (("cron-locks", "$name"), (LOCK_FIELDS - {"acquired", "expires"}) | BESIDE),
+        (
+            ("cron-schedules", "$job", "$key"),
+            (LOCK_FIELDS - {"acquired", "expires"}) | (BESIDE - {"kind"}) | {*FIELDS, "args", "by", *OWN},
+        ),
         (("cron-acts", "$key"), {"act", "at", "name", "who", "why"}),
         (("cron-hold", "$hold"), set(JobHold("", "", 1, 1, "", "", "", leaders=True).to_node())),
         (("cron-mutes", "$name"), {"by", "until", "why"}),
         (("cron-told", "$name"), set(SENT_NOTICE)),
-        (("cron-runs", "$name", "$key"), set(ENTRY.to_node())),
+        (("cron-runs", "$name", "$key"), {*ENTRY.to_node(), "key"}),
         (("cron-steps", "$name", "$tick", "$step"), set(StepRecord(1, 1, 1, "me", 1, "1").to_node())),
         (("cron-instances", "$id"), {"seenAt", "startedAt", "instanceId", "jobs", "running"}),
         # `declaredAt` is judged with the whole.
-        (("cron-jobs", "$name"), {*DECLARED, "every", "starting"} - {"declaredAt"}),
+        (("cron-jobs", "$name"), {*DECLARED, *STORED_JOB, "every", "starting"} - {"declaredAt"}),
         # `beats` and `seenAt` are judged together.
         (("cron-groups", "$group"), {*group_fields({}, "api", 30), "firstSeenAt"}),
     ],

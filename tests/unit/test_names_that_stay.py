@@ -46,6 +46,7 @@ NAMES = {
         "current_term",
         "distributed_cron",
         "leader",
+        "scheduled",
     ],
     "firecron.cli": ["main"],
     "firecron.logging": ["setup"],

@@ -46,6 +46,7 @@ class Exit(IntEnum):
 OF_REFUSAL: dict[Reason, Exit] = {
     "held": Exit.HELD,
     "paused": Exit.HELD,
+    "removed": Exit.HELD,
     "slot_done": Exit.HELD,
     "slot_early": Exit.HELD,
     "unavailable": Exit.UNREACHABLE,

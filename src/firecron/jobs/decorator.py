@@ -1,4 +1,4 @@
-"""`@distributed_cron`: declares a function as a job, and does nothing else.
+"""`@distributed_cron` and `@scheduled`: declare a function as a job, and do nothing else.
 
 It starts no thread, opens no connection and imports no SDK. It returns the function unchanged, except that the function
 now carries its options. `FireCron` finds it (see `job`). Options that can't work are refused here, while the program is
@@ -24,6 +24,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from types import MethodType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -40,7 +41,8 @@ from typing import (
 )
 
 from firecron.base.instants import DAY, Duration, milliseconds
-from firecron.cron.schedule import DEFAULT_ZONE
+from firecron.cron.bounded import NO_TICKS
+from firecron.cron.schedule import DEFAULT_ZONE, Schedule
 from firecron.errors import ConfigurationError
 from firecron.jobs.about import check_about
 from firecron.jobs.options import (
@@ -52,6 +54,7 @@ from firecron.jobs.options import (
     JobOptions,
     OnAbandoned,
     Overlap,
+    StoredOptions,
     check_count,
     check_flag,
     check_role,
@@ -69,6 +72,10 @@ if TYPE_CHECKING:
 ATTRIBUTE = "__firecron__"
 _MOST_RETRIES = 100
 _MOST_FAILURES = 1_000
+_MOST_LOOKERS = 1_000
+_MOST_HISTORY = 10_000
+# A put whose reply was lost must not land after its entry was removed and deleted.
+_LEAST_KEPT = 3_600
 _WRAPPERS = (staticmethod, classmethod, MethodType)
 _USE = '@distributed_cron("send-digest", "0 9 * * *")'
 F = TypeVar("F", bound="Callable[..., object] | staticmethod[..., object] | classmethod[Any, ..., object]")
@@ -185,11 +192,141 @@ def distributed_cron(
         owner: The team or the person whose job it is, in 100 characters.
         runbook: The https:// address of a page that says what to do if the job fails, in 500 characters.
     """
+    options = _checked(
+        check_name(lock_name),
+        check_schedule(check_name(lock_name), cron_time, timezone, every=every, starting=starting, until=until),
+        every=every,
+        lock_ttl=lock_ttl,
+        hold_at_least=hold_at_least,
+        once_per_tick=once_per_tick,
+        renew=renew,
+        overlap=overlap,
+        catch_up=catch_up,
+        catch_up_window=catch_up_window,
+        grace=grace,
+        on_abandoned=on_abandoned,
+        retries=retries,
+        retry_backoff=retry_backoff,
+        max_runtime=max_runtime,
+        expected_runtime=expected_runtime,
+        alert_after=alert_after,
+        jitter=jitter,
+        role=role,
+        disabled=disabled,
+        description=description,
+        owner=owner,
+        runbook=runbook,
+    )
+    return partial(_declare, options, "distributed_cron")
+
+
+@suggesting
+def scheduled(
+    lock_name: str,
+    *,
+    lookers: int = 3,
+    keep_closed: Duration = DAY,
+    history: int = 1_000,
+    lock_ttl: Duration = DEFAULT_TTL,
+    hold_at_least: Duration = 0,
+    renew: bool = True,
+    overlap: Overlap = "skip",
+    catch_up: CatchUp = "skip",
+    catch_up_window: Duration = DEFAULT_WINDOW,
+    grace: Duration | None = None,
+    on_abandoned: OnAbandoned = "skip",
+    retries: int = 0,
+    retry_backoff: Duration = 5,
+    max_runtime: Duration = DEFAULT_MAX_RUNTIME,
+    expected_runtime: Duration | None = None,
+    alert_after: int = 1,
+    jitter: Duration = 0,
+    role: str | None = None,
+    disabled: bool = False,
+    description: str | None = None,
+    owner: str | None = None,
+    runbook: str | None = None,
+) -> Callable[[F], F]:
+    """Run the function by the schedules that are stored in the database for it, each tick on exactly one instance.
+
+    `crons.schedules.put` stores one, with the arguments of the function. Each has a lock of its own, so two of them run
+    side by side. Durations are seconds or `timedelta`.
+
+    Args:
+        lock_name: The job's name. Its entries are named `<name>:<key>`.
+        lookers: How many instances look for entries that are due, and run them. A fleet may have more instances.
+        keep_closed: How long an entry stays that was removed, or is over, before it is deleted.
+        history: How many entries the history of the job has, for all of its schedules together.
+        lock_ttl, hold_at_least, renew, overlap, catch_up, catch_up_window, grace: As with `distributed_cron`, for each
+            entry by itself.
+        on_abandoned, retries, retry_backoff, max_runtime, expected_runtime, alert_after, jitter: The same.
+        role, disabled, description, owner, runbook: The same, for the job.
+    """
+    stored = StoredOptions(
+        check_count(lookers, "lookers", 1, _MOST_LOOKERS),
+        milliseconds(keep_closed, "keep_closed", least=_LEAST_KEPT, most=366 * DAY),
+        check_count(history, "history", 1, _MOST_HISTORY),
+    )
+    options = _checked(
+        check_name(lock_name),
+        NO_TICKS,
+        stored=stored,
+        once_per_tick=True,
+        lock_ttl=lock_ttl,
+        hold_at_least=hold_at_least,
+        renew=renew,
+        overlap=overlap,
+        catch_up=catch_up,
+        catch_up_window=catch_up_window,
+        grace=grace,
+        on_abandoned=on_abandoned,
+        retries=retries,
+        retry_backoff=retry_backoff,
+        max_runtime=max_runtime,
+        expected_runtime=expected_runtime,
+        alert_after=alert_after,
+        jitter=jitter,
+        role=role,
+        disabled=disabled,
+        description=description,
+        owner=owner,
+        runbook=runbook,
+    )
+    return partial(_declare, options, "scheduled")
+
+
+def _checked(
+    name: str,
+    schedule: Schedule,
+    *,
+    lock_ttl: Duration,
+    hold_at_least: Duration,
+    once_per_tick: bool,
+    renew: bool,
+    overlap: Overlap,
+    catch_up: CatchUp,
+    catch_up_window: Duration,
+    grace: Duration | None,
+    on_abandoned: OnAbandoned,
+    retries: int,
+    retry_backoff: Duration,
+    max_runtime: Duration,
+    expected_runtime: Duration | None,
+    alert_after: int,
+    jitter: Duration,
+    role: str | None,
+    disabled: bool,
+    description: str | None,
+    owner: str | None,
+    runbook: str | None,
+    every: Duration | None = None,
+    stored: StoredOptions | None = None,
+) -> JobOptions:
+    """Return the options of a declaration, each checked by itself and against the others."""
     options = JobOptions(
-        name=check_name(lock_name),
-        schedule=check_schedule(
-            check_name(lock_name), cron_time, timezone, every=every, starting=starting, until=until
-        ),
+        name=name,
+        schedule=schedule,
+        stored=stored,
         # The margin is a setting of the instance, which checks the rest when it starts.
         lock_ttl=milliseconds(
             lock_ttl, "lock_ttl", least=0.1, at_least="six times the margin: 6 s, unless FIRECRON_MARGIN is smaller"
@@ -229,12 +366,12 @@ def distributed_cron(
         ),
     )
     check_together(options)
+    return options
 
-    def declare(function: F) -> F:
-        mark(function, replace(options, about=options.about.of(function_of(function))), "distributed_cron")
-        return function
 
-    return declare
+def _declare(options: JobOptions, decorator: str, function: F) -> F:
+    mark(function, replace(options, about=options.about.of(function_of(function))), decorator)
+    return function
 
 
 # --- what a function is declared as
@@ -362,8 +499,8 @@ def parameter_of(kind: type, what: str, function: Callable[..., object], where: 
 
     Raise ConfigurationError if the function needs any other argument. `what` is what it is declared as, for errors.
     """
-    parameters, word = _parameters(function, where, what), kind.__name__
-    found = next((name for name, parameter in parameters.items() if _takes(kind, parameter)), None)
+    parameters, word = parameters_in(function, where, what), kind.__name__
+    found = next((name for name, parameter in parameters.items() if takes(kind, parameter)), None)
     for name, needed in parameters.items():
         is_optional = needed.default is not needed.empty or needed.kind in (needed.VAR_POSITIONAL, needed.VAR_KEYWORD)
         if name != found and not is_optional:
@@ -383,7 +520,8 @@ def is_async(function: Callable[..., object]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def _parameters(function: Callable[..., object], where: str, what: str) -> Mapping[str, inspect.Parameter]:
+def parameters_in(function: Callable[..., object], where: str, what: str) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a function. Raise ConfigurationError if they can't be known."""
     try:
         return inspect.signature(function, eval_str=True).parameters
     except Exception:
@@ -394,7 +532,7 @@ def _parameters(function: Callable[..., object], where: str, what: str) -> Mappi
             raise ConfigurationError(f"{where} can't be a {what}, {error}: decorate a function that calls it") from None
 
 
-def _takes(kind: type, parameter: inspect.Parameter) -> bool:
+def takes(kind: type, parameter: inspect.Parameter) -> bool:
     """Return whether the parameter is annotated with the kind (or with it | None), and can be given by name."""
     if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
         return False

@@ -1,7 +1,8 @@
 """A job: a decorated function with its options, bound so that it can be called; and how a program's jobs are found.
 
 A job's function is called without arguments, or with its `Run` as the keyword argument that is annotated `Run`. A
-function that needs any other argument is refused. Only `Job.call` calls the function.
+function that needs any other argument is refused, but that of a stored job, whose entries have the arguments. Only
+`Job.call` calls the function.
 
 What a FireCron is given is searched for decorated functions. The search starts nothing and evaluates nothing, not even
 a property:
@@ -35,13 +36,22 @@ import inspect
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import TypeAlias, get_origin
 
-from firecron.errors import ConfigurationError
-from firecron.jobs.decorator import claim, declarations_of, declared, function_of, is_async, parameter_of, where_of
+from firecron.errors import ConfigurationError, Malformed
+from firecron.jobs.decorator import (
+    claim,
+    declarations_of,
+    declared,
+    function_of,
+    is_async,
+    parameter_of,
+    where_of,
+)
 from firecron.jobs.options import JobOptions
+from firecron.jobs.parameters import Parameters, check_args, parameters_of, run_parameter_of
 from firecron.jobs.run import Run, running
 
 Context: TypeAlias = AbstractContextManager[object] | AbstractAsyncContextManager[object]
@@ -63,6 +73,9 @@ class Job:
         where: Where the function was found, for people: its module and name.
         is_async: Whether a call returns an awaitable.
         run_parameter: The parameter that gets the Run; None if there is none.
+        parameters: What the function of a stored job takes beside its Run; None of a job with a schedule of its own.
+        declared: The stored job, of the job of one of its entries.
+        arguments: What the entry gives the function.
         around: Returns what is around each call of the function, the outermost first.
     """
 
@@ -71,6 +84,9 @@ class Job:
     where: str
     is_async: bool
     run_parameter: str | None
+    parameters: Parameters | None = field(default=None, repr=False)
+    declared: Job | None = field(default=None, repr=False, compare=False)
+    arguments: Mapping[str, object] = field(default_factory=dict, repr=False)
     # A FireCron's registry sets it.
     around: Callable[[], Sequence[Around]] = field(default=nothing, repr=False, compare=False)
 
@@ -85,7 +101,28 @@ class Job:
         Args:
             run: The value of its `run_parameter`.
         """
-        return self.function() if self.run_parameter is None else self.function(**{self.run_parameter: run})
+        own = {} if self.run_parameter is None else {self.run_parameter: run}
+        return self.function(**self.arguments, **own)
+
+    def entry(self, name: str, node: Mapping[str, object]) -> Job:
+        """Return the job of one entry, as its node says. Raise Malformed for a node without a right schedule.
+
+        Raise ConfigurationError if the function doesn't take the arguments. `name` is the entry's, and `self` the
+        stored job, or the job of the same entry as it was before.
+        """
+        from firecron.lock.stored import read_args, read_schedule
+
+        schedule, arguments = read_schedule(node), read_args(node)
+        if schedule is None:
+            raise Malformed("it has no schedule")
+        if self.parameters is not None:
+            check_args(name, arguments, self.parameters)
+        options = replace(self.options, name=name, schedule=schedule)
+        return replace(self, options=options, arguments=arguments, declared=self.declared or self)
+
+    def problem_of(self, args: Mapping[str, object]) -> str | None:
+        """Return why the function of a stored job can't be called with these arguments; None if it can."""
+        return None if self.parameters is None else self.parameters.problem(args)
 
     def enter(self, run: Run) -> None:
         """Make this context part of the run."""
@@ -102,9 +139,12 @@ class Job:
 
 def make_job(options: JobOptions, function: Callable[..., object], where: str) -> Job:
     """Return the job of one function. Raise ConfigurationError if the function needs more than its Run."""
-    run = parameter_of(Run, "job", function, where)
+    if options.stored is None:
+        run, parameters = parameter_of(Run, "job", function, where), None
+    else:
+        run, parameters = run_parameter_of(function, where), parameters_of(options, function, where)
     claim(function_of(function), options.name)
-    return Job(options, function, where, is_async(function), run)
+    return Job(options, function, where, is_async(function), run, parameters)
 
 
 # --- where jobs are found

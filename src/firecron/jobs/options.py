@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from firecron.base.instants import doubt
 from firecron.cron.schedule import Schedule
 from firecron.errors import ConfigurationError
 from firecron.jobs.about import About
 from firecron.store import below
+
+if TYPE_CHECKING:
+    from firecron.lock.stored import LookOptions
 
 Overlap: TypeAlias = Literal["skip", "queue", "cancel_previous", "allow"]
 CatchUp: TypeAlias = Literal["skip", "once", "all"]
@@ -29,6 +32,15 @@ DEFAULT_WINDOW = 86_400
 
 # Numbers that are no durations.
 _COUNTS = ("retries", "alert_after")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOptions:
+    """What a job has whose schedules are stored: who looks at them, and how long a closed one and the history stay."""
+
+    lookers: int
+    keep_closed: int
+    history: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,8 @@ class JobOptions:
     role: str | None
     disabled: bool
     about: About = field(repr=False)
+    # None of a job that has its schedule in its code.
+    stored: StoredOptions | None = field(repr=False)
     # These two tell whether a number without a unit may have been meant in milliseconds. Declarations that differ only
     # in them are equal.
     lock_ttl_is_bare: bool = field(compare=False, repr=False)
@@ -104,7 +118,7 @@ class JobOptions:
     @property
     def reruns(self) -> bool:
         """Whether a run that died is run again."""
-        return self.on_abandoned == "rerun"
+        return reruns(self.on_abandoned)
 
     @property
     def catches_up(self) -> bool:
@@ -120,6 +134,15 @@ class JobOptions:
         """Return the options with the schedule that the job has below this prefix. Only an `H` in its line differs."""
         schedule = self.schedule.named(below(prefix, self.name))
         return self if schedule is self.schedule else replace(self, schedule=schedule)
+
+    def look(self, margin: int) -> LookOptions | None:
+        """Return what decides when an entry of the job is looked at; None of a job without entries."""
+        if self.stored is None:
+            return None
+        # Imported here, so that a program's first line doesn't load what only stored jobs need.
+        from firecron.lock.stored import LookOptions
+
+        return LookOptions(margin, self.waits, self.reruns, self.stored.keep_closed)
 
     def places(self, most: int) -> int:
         """Return how many runs of the job may overlap on one instance, if the instance allows `most`."""
@@ -145,6 +168,11 @@ class JobOptions:
 def waits(overlap: str) -> bool:
     """Return whether a tick waits for the previous run with this value of `overlap`, instead of being skipped."""
     return overlap in ("queue", "cancel_previous")
+
+
+def reruns(on_abandoned: str) -> bool:
+    """Return whether a run that died is run again with this value of `on_abandoned`."""
+    return on_abandoned == "rerun"
 
 
 def has_lease(overlap: str) -> bool:

@@ -106,9 +106,14 @@ class Registry:
         self._lock = threading.Lock()
 
     def jobs(self) -> list[Job]:
-        """Return all jobs, in the order in which they were found."""
+        """Return all jobs with a schedule of their own, in the order in which they were found."""
         with self._lock:
-            return list(self._jobs.values())
+            return [job for job in self._jobs.values() if job.options.stored is None]
+
+    def stored_jobs(self) -> list[Job]:
+        """Return all jobs whose schedules are stored in the database, in the order in which they were found."""
+        with self._lock:
+            return [job for job in self._jobs.values() if job.options.stored is not None]
 
     def get(self, name: str) -> Job:
         """Return the job of this name. Raise UnknownJob if there is none.
@@ -129,6 +134,8 @@ class Registry:
             n: The number of ticks.
         """
         job = self.get(name)
+        if job.options.stored is not None:
+            raise ConfigurationError(f"the schedules of {name!r} are stored: firecron schedules {name}")
         # RTDB's time is not known before the start. This machine's time is good enough, because people read the result.
         now = self._control.now() or datetime.now(UTC)
         return next_ticks(job.options.schedule, now, n)
@@ -176,7 +183,7 @@ class Registry:
                 if other is not None:
                     continue
                 self._jobs[one.name] = one
-            if self.ticks_here(one):
+            if one.options.stored is None and self.ticks_here(one):
                 self._control.add(one)
 
     def remove(self, name: str) -> None:
@@ -298,7 +305,9 @@ class Registry:
 
     def is_wanted(self, job: Job) -> bool:
         """Return whether this instance runs the job by its schedule now."""
-        return self._jobs.get(job.name) is job and self.ticks_here(job) and job.name not in self._paused
+        declared = job.declared or job
+        is_known = self._jobs.get(declared.name) is declared and self.ticks_here(declared)
+        return is_known and not {job.name, declared.name} & self._paused
 
     def ticks_here(self, job: Job) -> bool:
         """Return whether this instance runs the job by its schedule while the job is not paused."""

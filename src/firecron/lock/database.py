@@ -62,11 +62,12 @@ from firecron.lock.protocol import (
 )
 from firecron.lock.record import Choose, LockRecord, Lost, Refused, Request
 from firecron.lock.refusal import LEVELS, Refusal, SignsOfLife, not_known, refusal_of
+from firecron.lock.stored import LookOptions
 from firecron.lock.waiting import NodeStreams, Places, on_thread, places_of
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target, warn_of_host
 from firecron.settings import Settings, given
-from firecron.store import Dated, Paths, Resting, Snapshot, Store, check_name
+from firecron.store import Dated, Paths, Resting, Snapshot, Store, check_entry_name, check_name, is_entry_name
 
 if TYPE_CHECKING:
     import firebase_admin
@@ -236,14 +237,15 @@ class Database:
         choose: Choose | None = None,
         max_runtime: int | None = None,
         kind: str | None = None,
+        look: LookOptions | None = None,
     ) -> Bid:
         """Check the arguments of a request for a lock, and make the bid.
 
         `slot` claims a tick in the write that takes the lock. `momentary` releases the lock in the same write. `choose`
         fits the claim to the record that is found. After `max_runtime` (milliseconds) the lease is lost, even if it is
-        renewed. `kind` is what the name belongs to.
+        renewed. `kind` is what the name belongs to. With `look`, and only then, the name is that of an entry.
         """
-        check_name(name)
+        check_name(name) if look is None else check_entry_name(name)
         for_ms = milliseconds(ttl, "ttl")
         if for_ms / 1000 < self._least_ttl:
             self.settings.check_ttl(for_ms)  # it knows the rule, and the words
@@ -264,12 +266,13 @@ class Database:
             renews=renews,
             kind=kind,
         )
-        return Bid(name, request, at_least, choose, max_runtime)
+        return Bid(name, request, at_least, choose, max_runtime, look)
 
     def try_to_acquire(self, bid: Bid, within: float = inf) -> Held | Refusal:
         """Try once, for `within` seconds at most. Return the acquired lock, or the refusal, without an event."""
         deadline = self.deadline(min(self.settings.acquire_timeout, bid.request.ttl / 3000, within))
-        exchange = acquiring(bid.request, self.known.get(bid.name), bid.written, bid.replaced, bid.choose)
+        known = self.known.get(bid.name)
+        exchange = acquiring(bid.request, known, bid.written, bid.replaced, bid.choose, bid.look)
         try:
             answer = self.run(exchange, self.paths.lock(bid.name), deadline)
         except Unavailable as error:
@@ -278,7 +281,8 @@ class Database:
             return not_known(bid.name, "denied", error)
         if isinstance(answer, Refused):
             return refusal_of(bid.name, answer, bid.request, self.signs_of_life)
-        self.known.put(bid.name, answer.snapshot)
+        if bid.look is None:
+            self.known.put(bid.name, answer.snapshot)
         self.emit_if_large(bid.name, answer.record)
         return answer
 
@@ -287,7 +291,8 @@ class Database:
 
         Return False if the acquisition is over. Raise StoreError if it is not known whether the holder is asked.
         """
-        asked, deadline = cancelling(holder, fence, reason(why)), self.deadline(self.settings.acquire_timeout)
+        look = LookOptions(self.margin) if is_entry_name(name) else None
+        asked, deadline = cancelling(holder, fence, reason(why), look), self.deadline(self.settings.acquire_timeout)
         return not isinstance(self.run(asked, self.paths.lock(name), deadline), Lost)
 
     def emit_refusal(self, refusal: Refusal, *, quietly: bool = False) -> None:
@@ -330,7 +335,7 @@ class Database:
         self.keeper.forget(lease)
         if left == ABSENT:
             self.known.forget(lease.name)  # a node that isn't known is taken for absent
-        elif left is not None:
+        elif left is not None and not is_entry_name(lease.name):
             self.known.put(lease.name, left)
 
     # --- where it is, its threads, and their end

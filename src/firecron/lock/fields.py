@@ -256,7 +256,10 @@ MOST_FIELDS = 20
 MOST_CHARACTERS = 10_000
 TOO_MANY = 250_000
 
-_KNOWN = frozenset({*PAUSE_FIELDS, "pausedBefore", "resumedAt", "kind"})
+# The fields of a stored schedule (`lock/stored`), which its record carries.
+_STORED = ("line", "timezone", "every", "starting", "at", "until", "args", "by")
+_LOOKS = ("nextAt", "since", "passed", "closed", "closedAt", "closedWhy")
+_KNOWN = frozenset({*PAUSE_FIELDS, *_STORED, *_LOOKS, "pausedBefore", "resumedAt", "kind"})
 # A field that firecron knows counts as well if it is longer than what firecron writes there.
 _LONG = 2_000
 _MOST_NAMED = 10

@@ -50,6 +50,7 @@ class Lease:
         self._path = database.paths.lock(bid.name)
         self._held = held
         self._ttl = bid.request.ttl
+        self._look = bid.look
         self._hold_at_least = bid.hold_at_least
         # These are values of this lease only: a record also carries over values of earlier claims.
         record, has_slot = held.record, bid.request.slot is not None or bid.choose is not None
@@ -216,7 +217,7 @@ class Lease:
         try:
             if not self.is_held():
                 return False
-            exchange = renewing(self._held, self._ttl, database.margin)
+            exchange = renewing(self._held, self._ttl, database.margin, self._look)
             answer = database.run(exchange, self._path, deadline, self.ends)
             if isinstance(answer, Held):
                 self._held = answer
@@ -355,6 +356,7 @@ class Lease:
                 finished=finished,
                 tick=tick,
                 before=before,
+                look=self._look,
             )
             return database.run(exchange, self._path, deadline)
         except Exception as error:

@@ -19,6 +19,8 @@ All exchanges keep these rules:
    at once. No exchange goes on past the deadline.
 5. Each request has a deadline of its own: the earliest of the exchange's deadline, the timeout of one request and, if a
    lease is at stake, a third of the time left of the lease. So one slow request can't use up the lease.
+6. The node of a stored schedule is read before a claim writes it, because a claim may not create it; and each write of
+   it sets anew when to look at it (`look` has what decides that).
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ from firecron.lock.record import (
     released,
     renewed,
 )
+from firecron.lock.stored import LookOptions, finished
 from firecron.store import NULL_ETAG, Snapshot
 
 ABSENT = Snapshot(NULL_ETAG, None)
@@ -111,6 +114,7 @@ class Bid:
     """One request for a lock, over all its tries: a value, but for what its own writes have been.
 
     The tries share the token. So a later try recognises an earlier write of the bid, even if the reply to it was lost.
+    `look` is given for the entry of a stored schedule, and for no other lock.
     """
 
     name: str
@@ -118,6 +122,7 @@ class Bid:
     hold_at_least: int
     choose: Choose | None = None
     max_runtime: int | None = None
+    look: LookOptions | None = None
     written: dict[Number, Trust] = field(default_factory=dict)
     replaced: dict[Number, Current] = field(default_factory=dict)
 
@@ -136,6 +141,7 @@ def acquiring(
     written: dict[Number, Trust],
     replaced: dict[Number, Current] | None = None,
     choose: Choose | None = None,
+    look: LookOptions | None = None,
 ) -> Exchange[Held | Refused]:
     """Acquire the lock, or return why not. Raise Unavailable if that can't be known, or Denied.
 
@@ -145,8 +151,7 @@ def acquiring(
     claim to each record that is read on the way.
     """
     replaced = {} if replaced is None else replaced
-    snapshot = known or ABSENT
-    is_fresh = False
+    snapshot, is_fresh = (known or ABSENT, False) if look is None else ((yield from reading()), True)
     was_denied = False
     tries = 0
     while True:
@@ -161,7 +166,7 @@ def acquiring(
             return decision
         written.setdefault(decision.trust.expires_at, decision.trust)
         replaced.setdefault(decision.trust.expires_at, decision.before)
-        node = decision.record.to_json()
+        node = to_node(decision.record, look, now)
         try:
             answer = yield Swap(snapshot.etag, node)
         except Unavailable as error:
@@ -195,7 +200,7 @@ def acquiring(
         yield from overtaken(tries)
 
 
-def renewing(held: Held, ttl: int, margin: int) -> Exchange[Held | Lost]:
+def renewing(held: Held, ttl: int, margin: int, look: LookOptions | None = None) -> Exchange[Held | Lost]:
     """Renew the lease, or return why it is lost.
 
     Raise StoreError if neither is possible. The lease then ends when it would have ended before.
@@ -209,7 +214,7 @@ def renewing(held: Held, ttl: int, margin: int) -> Exchange[Held | Lost]:
         decision = renewed(snapshot.node, holder, ttl, now, held.trust, margin, held.record.kept.get("kind"))
         if isinstance(decision, Lost):
             return decision
-        node = decision.record.to_json()
+        node = to_node(decision.record, look, now)
         try:
             answer = yield Swap(snapshot.etag, node)
         except StoreError as error:
@@ -235,6 +240,7 @@ def releasing(
     finished: str | None = None,
     tick: str | None = None,
     before: LockRecord | None = None,
+    look: LookOptions | None = None,
 ) -> Exchange[Snapshot | Lost]:
     """Release the lock if this holder still has it, and return the node after that. Raise StoreError if it fails."""
     holder = held.record.holder
@@ -262,7 +268,7 @@ def releasing(
         )
         if isinstance(after, Lost):
             return after
-        node = None if after is None else after.to_json()
+        node = None if after is None else to_node(after, look, now)
         try:
             answer = yield Swap(snapshot.etag, node)
         except StoreError as error:
@@ -279,7 +285,9 @@ def releasing(
         yield from overtaken(tries)
 
 
-def cancelling(holder: str, fence: int, why: str | None = None) -> Exchange[Snapshot | Lost]:
+def cancelling(
+    holder: str, fence: int, why: str | None = None, look: LookOptions | None = None
+) -> Exchange[Snapshot | Lost]:
     """Ask the holder of one acquisition to stop, and return the node after that; Lost if the acquisition is over.
 
     Raise StoreError if it is not known whether the holder is asked. Any client may do this, not only a holder.
@@ -291,12 +299,14 @@ def cancelling(holder: str, fence: int, why: str | None = None) -> Exchange[Snap
         after = cancelled(node, holder, fence, now, why)
         return after if isinstance(after, Lost) else after.to_json()
 
-    snapshot, lost = yield from editing(decide)
+    snapshot, lost = yield from editing(decide, look=look)
     return snapshot if lost is None else lost
 
 
 def editing(
-    decide: Callable[[object, int], Mapping[str, object] | T], known: Snapshot | None = None
+    decide: Callable[[object, int], Mapping[str, object] | T],
+    known: Snapshot | None = None,
+    look: LookOptions | None = None,
 ) -> Exchange[tuple[Snapshot, T | None]]:
     """Write what `decide` makes of the node at a time of RTDB's clock. Return the node after that, and None.
 
@@ -314,8 +324,9 @@ def editing(
                 return snapshot, node
             snapshot, is_fresh = (yield from reading()), True
             continue
+        node = dict(node) if look is None else finished(node, look, now.server)
         try:
-            answer = yield Swap(snapshot.etag, dict(node))
+            answer = yield Swap(snapshot.etag, node)
         except Denied:
             denied, snapshot, is_fresh = snapshot, (yield from reading()), True
             if snapshot == denied:
@@ -327,10 +338,15 @@ def editing(
             snapshot, is_fresh = (yield from reading()), True
             continue
         if isinstance(answer, Swapped):
-            return Snapshot(answer.etag, dict(node)), None
+            return Snapshot(answer.etag, node), None
         tries += 1
         snapshot, is_fresh = expect(answer, Snapshot), True
         yield from overtaken(tries)
+
+
+def to_node(record: LockRecord, look: LookOptions | None, now: Moment) -> dict[str, object]:
+    """Return the node for a record; that of a stored schedule says when to look at it."""
+    return record.to_json() if look is None else finished(record.to_json(), look, now.server)
 
 
 def _now() -> Exchange[Moment]:

@@ -57,6 +57,8 @@ from firecron.lock.fields import (
 )
 
 DAY = 86_400_000
+# How often a tick may be claimed: its first run, and its reruns.
+MOST_CLAIMS = 3
 # No ttl is longer than a day. The minute allows for clocks that differ.
 _FURTHEST = DAY + 60_000
 
@@ -276,7 +278,9 @@ class Trust:
 
 # --- an acquisition
 
-Reason: TypeAlias = Literal["held", "slot_done", "slot_early", "paused", "malformed", "unavailable", "denied"]
+Reason: TypeAlias = Literal[
+    "held", "slot_done", "slot_early", "paused", "removed", "malformed", "unavailable", "denied"
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ LEVELS: dict[Reason, int] = {
     "slot_done": logging.DEBUG,
     "slot_early": logging.WARNING,
     "paused": logging.INFO,
+    "removed": logging.INFO,
     "malformed": logging.ERROR,
     "unavailable": logging.ERROR,
     "denied": logging.ERROR,
@@ -42,7 +43,8 @@ class Refusal:
 
     Args:
         name: The lock's name.
-        reason: `held`, `slot_done`, `slot_early`, `paused`, `malformed`, `unavailable` or `denied`.
+        reason: `held`, `slot_done`, `slot_early`, `paused`, `malformed`, `unavailable` or `denied`; of a stored
+            schedule also `removed`.
         message: The sentence for the log.
         holder: The holder's token in the record.
         instance_id: The revision of the holder, as far as the record says.
@@ -147,6 +149,9 @@ def _message(name: str, refused: Refused, record: LockRecord | None, request: Re
             return (
                 f'Lock "{name}" is {pause_in(refused.current.kept)}, skipping; resume it with `firecron resume {name}`'
             )
+        case "removed", _:
+            how = {"removed": "was removed", "absent": "does not exist"}.get(refused.detail, f"is {refused.detail}")
+            return f'The stored schedule "{name}" {how}, not running it'
         case "malformed", _ if refused.current is not IDLE:
             return f'Lock "{name}" is not for this: {refused.detail}. Nothing runs'
         case _:

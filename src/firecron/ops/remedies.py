@@ -183,6 +183,8 @@ def why_refused(refusal: Refusal) -> str:
             return "that tick is still to come"
         case "paused":
             return "it is paused"
+        case "removed":
+            return "there is no such schedule any more"
         case "malformed":
             return "nobody can claim its node"
         case "unavailable" | "denied":
@@ -203,6 +205,8 @@ def of_refusal(refusal: Refusal) -> Remedy | None:
             return mending(name, f"of {name}")
         case "slot_done":
             return Remedy("see how its runs have ended", None, command("runs", name))
+        case "removed":
+            return Remedy("see which schedules there are, or put it again")
         case "slot_early":
             return Remedy("wait for the tick")
         case "unavailable" | "denied":

@@ -24,12 +24,12 @@ from urllib.parse import quote, urlsplit
 from firecron import __version__
 from firecron.base.clocks import Deadline, Timing
 from firecron.base.instants import to_milliseconds
-from firecron.errors import ConfigurationError, Denied, EmulatorDown, Unavailable
+from firecron.errors import ConfigurationError, Denied, EmulatorDown, NoIndex, Unavailable
 from firecron.rtdb.failures import NoReply
 from firecron.rtdb.stream import Stream, redirected
 from firecron.rtdb.target import Target
 from firecron.rtdb.tokens import RefreshingTokens, StaticToken, google_fetch
-from firecron.store import NULL_ETAG, ONE_MORE, SERVER_TIME, Node, Snapshot
+from firecron.store import NULL_ETAG, ONE_MORE, SERVER_TIME, Node, Snapshot, order_of
 
 if TYPE_CHECKING:
     from firecron.rtdb.transport import OpenReply, Reply
@@ -169,6 +169,31 @@ class RtdbStore:
         query = "orderBy=%22$key%22&limitToLast=1"
         found = _body(self._call("GET", path, None, {}, deadline, query))
         return next(iter(found.items()), None) if isinstance(found, dict) else None
+
+    def query(
+        self,
+        path: str,
+        order_by: str,
+        deadline: Deadline,
+        *,
+        start: tuple[int, str] | int | str | None = None,
+        end: int | None = None,
+        most: int,
+    ) -> list[tuple[str, object]]:
+        bounds = {"startAt": start, "endAt": end}
+        asked = {"orderBy": quote(json.dumps(order_by)), "limitToFirst": str(most)}
+        asked |= {name: _bound(value) for name, value in bounds.items() if value is not None}
+        query = "&".join(f"{name}={value}" for name, value in asked.items())
+        try:
+            found = _body(self._call("GET", path, None, {}, deadline, query))
+        except Denied as error:
+            if _NO_INDEX not in str(error):
+                raise
+            raise NoIndex(f"{error} Deploy the rules that `firecron rules` prints") from error
+        children = list(found.items()) if isinstance(found, dict) else []
+        return sorted(
+            children, key=lambda child: child[0] if order_by == "$key" else order_of(child[0], child[1], order_by)
+        )
 
     def watch(self, path: str, deadline: Deadline) -> Stream:
         connection = self._connection or self._connected()
@@ -390,6 +415,15 @@ def in_pieces(text: str) -> object:
         if found and text[end:] == "}":
             return found
     return _PART.decode(text)
+
+
+_NO_INDEX = "Index not defined"
+
+
+def _bound(value: tuple[int, str] | int | str) -> str:
+    """Return a bound of a query as it stands in the URL."""
+    parts = value if isinstance(value, tuple) else (value,)
+    return quote(",".join(json.dumps(part) for part in parts))
 
 
 def _is_stream(reply: OpenReply) -> bool:

@@ -36,6 +36,7 @@ from firecron.lock.refusal import Refusal, claimed_since, not_known
 from firecron.runs.history import Bookkeeper, History
 from firecron.runs.lane import Attempt, PendingClaim
 from firecron.runs.lanes import Lanes, report_missed, report_skipped
+from firecron.runs.look import claimable
 from firecron.runs.policy import (
     Claim,
     Resumed,
@@ -196,11 +197,16 @@ class Claimer:
         """Acquire the lock for a run by hand, which claims no tick, but may resume the unfinished one."""
         options = job.options
 
-        def fit(request: Request, current: Current, now: int) -> Request:
-            request = replace(request, resumes=resumes)
+        def fit(request: Request, current: Current, now: int) -> Request | Refused:
+            request, schedule = replace(request, resumes=resumes), options.schedule
+            if job.declared is not None:
+                found = claimable(current, options, None, job.problem_of)
+                if isinstance(found, Refused):
+                    return found
+                schedule = found[1].schedule
             if not isinstance(current, LockRecord):
                 return request
-            return replace(request, missed=remember(current, options.schedule, now))
+            return replace(request, missed=remember(current, schedule, now))
 
         bid = self._bid(options, fit)
         answer = self._database.try_to_acquire(bid)
@@ -235,15 +241,20 @@ class Claimer:
 
         `lock/record.py` calls `fit` for each state of the record on the way, before it decides.
         """
-        options = pending.attempt.job.options
         # The claim has the bid. If the bid had the claim, too, both would wait for the collector of garbage.
         claim_of_bid = weakref.ref(pending)
 
         def fit(request: Request, current: Current, now: int) -> Request | Refused:
             pending = claim_of_bid()
             assert pending is not None, "a bid is made while its claim is tried"
-            attempt, due = pending.attempt, pending.attempt.due
+            attempt, due, job = pending.attempt, pending.attempt.due, pending.attempt.job
+            options = job.options
             record = current if isinstance(current, LockRecord) else None
+            if job.declared is not None:
+                found = claimable(current, options, due, job.problem_of)
+                if isinstance(found, Refused):
+                    return found
+                record, options, due = found
             if due is not None and attempt.is_patient and now > start_ends(options, due):
                 due = None  # RTDB's time has just become known: too late for the tick, not for the record's own claims
             if attempt.looks_back and not attempt.had_others and (record is None or record.slot is None):
@@ -257,7 +268,7 @@ class Claimer:
                 return request
             return replace(request, slot=claim.slot, rerun=claim.is_rerun, missed=claim.missed)
 
-        return self._bid(options, fit)
+        return self._bid(pending.attempt.job.options, fit)
 
     def _bid(self, options: JobOptions, choose: Choose) -> Bid:
         return self._database.bid(
@@ -269,6 +280,7 @@ class Claimer:
             fenced=options.once_per_tick,
             momentary=not options.has_lease,
             choose=choose,
+            look=options.look(self._database.margin),
         )
 
     def _delay(self, pending: PendingClaim, refusal: Refusal) -> float | None:
@@ -356,6 +368,8 @@ class Claimer:
     def _observe(self, job: Job, refusal: Refusal) -> None:
         """Look in a refusal for a run that may have to be taken over, and for a tick of another schedule."""
         self._compare(job, refusal.slot)
+        if job.declared is not None:
+            return  # its node says when to look at it again
         if job.options.reruns and refusal.unfinished is not None and refusal.free_at is not None:
             free_at = to_milliseconds(refusal.free_at)
             moment = self._database.clock.peek()
@@ -372,7 +386,7 @@ class Claimer:
 
     def _compare(self, job: Job, slot: str | None) -> None:
         """Log once per job a claimed slot that is no tick of this instance's schedule."""
-        if slot is None or job.name in self._strange or not job.options.once_per_tick:
+        if slot is None or job.name in self._strange or not job.options.once_per_tick or job.declared is not None:
             return
         schedule = job.options.schedule
         if is_tick(schedule, slot):

@@ -150,13 +150,25 @@ def manual_key(started_at: int, run_id: str) -> str:
     return f"{to_text(started_at)}{MANUAL}{run_id}"
 
 
+# Of the instant that a key begins with.
+_LENGTH = 20
+
+
 def is_manual(key: str) -> bool:
     """Return whether this is the key of a run by hand."""
-    return MANUAL in key
+    return key.startswith(MANUAL, _LENGTH)
+
+
+def entry_of(key: str) -> str:
+    """Return the key of the stored schedule whose run has this key in the history; an empty one of any other run."""
+    return key[_LENGTH:].partition(":")[2]
 
 
 def key_of_run(name: str, key: str) -> str:
     """Return the idempotency key of the run that has this key in the history: all its attempts have the same."""
+    entry = entry_of(key)
+    if entry:
+        name, key = f"{name}:{entry}", key.removesuffix(f":{entry}")
     return f"{name}:manual:{key.rpartition(MANUAL)[2]}" if is_manual(key) else f"{name}:{key}"
 
 

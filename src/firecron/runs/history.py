@@ -35,10 +35,11 @@ from firecron.jobs.job import Job
 from firecron.lock.database import Database
 from firecron.lock.protocol import Held
 from firecron.lock.record import LockRecord
+from firecron.lock.stored import as_of_since
 from firecron.runs.body import last_frames
-from firecron.runs.entry import Entry
-from firecron.runs.policy import Claim, before_manual, between, owes_entries
-from firecron.store import NULL_ETAG, Snapshot
+from firecron.runs.entry import Entry, entry_of
+from firecron.runs.policy import Claim, before_manual, between, cut_short, owes_entries
+from firecron.store import NULL_ETAG, Snapshot, run_key, split_name
 
 _PRUNE_ONE_IN = 10
 
@@ -49,6 +50,8 @@ class History:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._limit = database.settings.history_limit
+        # How many entries the history of a stored job keeps, by its name: all its schedules share it.
+        self.limits: dict[str, int] = {}
         self._is_refused = False
 
     def record(self, name: str, entry: Entry, raised: BaseException | None = None) -> bool:
@@ -58,7 +61,7 @@ class History:
         outrank.
         """
         try:
-            stands, replaces = self._put(self._path(name, entry.key), entry)
+            stands, replaces = self._put(self._path(name, entry.key), entry, split_name(name)[1])
         except StoreError as error:
             message = f'The history of "{name}" may lack the entry {entry.key} ({entry.outcome}): {error}'
             self._database.events.emit("history.failed", name, logging.WARNING, message, key=entry.key, why=str(error))
@@ -80,7 +83,12 @@ class History:
             name: The job's name.
         """
         node = self._database.store.read(self._database.paths.runs_of(name), self._deadline()).node
-        return dict(sorted(node.items())) if isinstance(node, dict) else {}
+        entry = split_name(name)[1]
+        return (
+            {key: child for key, child in sorted(node.items()) if not entry or entry_of(key) == entry}
+            if isinstance(node, dict)
+            else {}
+        )
 
     def entry(self, name: str, key: str) -> object:
         """Return the node of one entry, None if there is none. Raise StoreError.
@@ -118,9 +126,12 @@ class History:
         """
         store, paths = self._database.store, self._database.paths
         runs = paths.runs_of(name)
-        keys = sorted(store.keys(runs, self._deadline()))
-        old, kept = keys[: -self._limit], keys[-self._limit :]
+        keys, limit = sorted(store.keys(runs, self._deadline())), self.limits.get(split_name(name)[0], self._limit)
+        old, kept = keys[:-limit], keys[-limit:]
         if not old:
+            return
+        if any(map(entry_of, old)):
+            self._prune_entries(split_name(name)[0], old)
             return
         # Older than all that is kept: among them the steps of runs that died before they had an entry.
         ticks = [tick for tick in self._known(paths.all_steps_of(name)) if tick < kept[0]]
@@ -135,6 +146,18 @@ class History:
                 self._deadline(),
             )
 
+    def _prune_entries(self, job: str, old: list[str]) -> None:
+        """Delete these runs of stored schedules, with their steps and tracebacks. The unfinished ticks are kept."""
+        store, paths = self._database.store, self._database.paths
+        runs, errors, gone = paths.runs_of(job), paths.errors_of(job), list[str]()
+        for key in old:
+            name, tick = f"{job}:{entry_of(key)}", key.removesuffix(f":{entry_of(key)}")
+            has_steps = tick in self._known(paths.all_steps_of(name))
+            if not has_steps or self._unfinished(name) != tick:
+                gone += [f"{runs}/{key}", f"{errors}/{key}", *([paths.steps_of(name, tick)] if has_steps else [])]
+        if gone:
+            store.merge(paths.prefix, {paths.relative(path): None for path in gone}, self._deadline())
+
     def _known(self, path: str) -> list[str]:
         """Return the keys below a path; none where the rules are older than what lies there."""
         try:
@@ -148,7 +171,9 @@ class History:
         if text is None and not replaces:
             return
         try:
-            self._database.store.merge(self._database.paths.errors_of(name), {key: text}, self._database.deadline())
+            self._database.store.merge(
+                self._database.paths.errors_of(name), {run_key(name, key): text}, self._database.deadline()
+            )
         except StoreError as problem:
             if text is None:
                 return  # where nothing may be written there is nothing to remove, and pruning removes the rest
@@ -165,20 +190,21 @@ class History:
         return unfinished if isinstance(unfinished, str) else None
 
     def _path(self, name: str, key: str) -> str:
-        return f"{self._database.paths.runs_of(name)}/{key}"
+        return self._database.paths.run(name, key)
 
     def _deadline(self) -> Deadline:
         return self._database.deadline(self._database.settings.release_timeout)
 
-    def _put(self, path: str, entry: Entry) -> tuple[bool, bool]:
+    def _put(self, path: str, entry: Entry, key: str) -> tuple[bool, bool]:
         """Write the entry, unless the key holds an entry that it doesn't outrank.
 
-        Return whether it stands there, and whether it has replaced another one.
+        Return whether it stands there, and whether it has replaced another one. `key` is that of a stored schedule, by
+        which the security rules find its lock; empty for any other job.
 
         An entry doesn't outrank itself. So a write whose reply was lost can be tried again.
         """
         deadline = self._deadline()
-        etag, node = NULL_ETAG, entry.to_node()
+        etag, node = NULL_ETAG, {**entry.to_node(), **({"key": key} if key else {})}
         tries = 0
         while True:
             try:
@@ -219,11 +245,12 @@ class Bookkeeper:
 
         An error is only logged: the lock is held, and the run must begin.
         """
-        if not isinstance(held.replaced, LockRecord) or not job.options.once_per_tick:
+        record, moot = _replaced(job, held)
+        if record is None or not job.options.once_per_tick:
             return
         mark = object()
         try:
-            if not owes_entries(held.replaced, job.options, claim):
+            if moot is None and not owes_entries(record, job.options, claim):
                 return  # a thread costs more than the claim
             self.open_work.add(mark)
             self.crew.submit(lambda: self._write(job, held, claim, mark))
@@ -256,14 +283,14 @@ class Bookkeeper:
 
     def _write(self, job: Job, held: Held, claim: Claim | None, mark: object) -> None:
         try:
-            record = held.replaced if isinstance(held.replaced, LockRecord) else None
+            record, moot = _replaced(job, held)
             if claim is None:
                 entries = before_manual(record)
             else:
                 silent_since = None
                 if record is not None and record.releasedAt is None:  # else its holder has not died
                     silent_since = self._database.signs_of_life.silent_since(record, job.options.lock_ttl)
-                entries = between(record, job.options, claim, silent_since)
+                entries = [*([] if moot is None else [moot]), *between(record, job.options, claim, silent_since)]
             for entry in entries:
                 if entry.outcome in _SLUGS and entry.outcome != "abandoned":
                     self.emit_entry(job, entry)
@@ -281,3 +308,16 @@ class Bookkeeper:
     def _complain(self, job: Job, error: Exception) -> None:
         message = f'The ticks of "{job.name}" that did not run could not be written to its history: {error!r}'
         self._database.events.emit("history.failed", job.name, logging.WARNING, message, why=repr(error))
+
+
+def _replaced(job: Job, held: Held) -> tuple[LockRecord | None, Entry | None]:
+    """Return the record that a claim has replaced, None if there was none, as far as the claim could see it.
+
+    Of a stored schedule also the entry of an unfinished tick that doesn't exist any more, since the schedule was put.
+    """
+    before = held.replaced if isinstance(held.replaced, LockRecord) else None
+    if job.declared is None:
+        return before, None
+    seen = as_of_since(held.replaced)
+    is_moot = before is not None and before.unfinished is not None and seen.unfinished is None
+    return seen, cut_short(before, str(before.unfinished)) if before is not None and is_moot else None

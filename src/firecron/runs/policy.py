@@ -39,10 +39,9 @@ from firecron.errors import ConfigurationError
 from firecron.jobs.options import JobOptions
 from firecron.jobs.run import Outcome, Trigger
 from firecron.lock.fields import past_pauses
-from firecron.lock.record import NONE_MISSED, LockRecord, Missed
+from firecron.lock.record import MOST_CLAIMS, NONE_MISSED, LockRecord, Missed
 from firecron.runs.entry import MANUAL, PAUSED, Entry, is_manual, read_entry, unrun
 
-MOST_CLAIMS = 3
 MOST_MISSED = 100
 
 
@@ -181,6 +180,12 @@ def between(
             slots = newest(options.schedule, span.start, span.end, MOST_COUNTED + 1 - len(slots)) + slots
         entries += _entries(slots, outcome, why)
     return entries
+
+
+def unclaimed(record: LockRecord, options: JobOptions, start: int, last: int) -> list[Entry]:
+    """Return the entries for the ticks after `start`, up to the tick `last`, which nobody may claim any more."""
+    beyond = record.changed(slot=to_text(start), unfinished=None)
+    return between(beyond, options, Claim(to_text(last + 1_000), "schedule"))
 
 
 def owes_entries(record: LockRecord, options: JobOptions, claim: Claim | None) -> bool:

@@ -35,7 +35,7 @@ from firecron.jobs.registry import Registry, Result
 from firecron.jobs.run import Outcome, Run, Trigger
 from firecron.lock.database import Database
 from firecron.lock.lease import Lease
-from firecron.lock.record import LockRecord, after_release
+from firecron.lock.record import MOST_CLAIMS, LockRecord, after_release
 from firecron.lock.refusal import Refusal
 from firecron.runs.body import CANCEL_AHEAD, CallResult, Loop
 from firecron.runs.claimer import Claimed, Claimer, Resumer
@@ -44,7 +44,7 @@ from firecron.runs.execution import Execution, Unlocked, run_of
 from firecron.runs.history import Bookkeeper, History
 from firecron.runs.lane import Attempt, Lane, PendingClaim
 from firecron.runs.lanes import Lanes
-from firecron.runs.policy import MOST_CLAIMS, MOST_MISSED
+from firecron.runs.policy import MOST_MISSED
 from firecron.steps.protocol import Claimant
 from firecron.steps.steps import Steps
 
@@ -198,6 +198,7 @@ class Runner:
             if isinstance(claimed, Refusal):
                 return Result(None, None, claimed)
             self._lanes.play(Lane.occupy, attempt)
+            job = _as_claimed(job, claimed)
             self._bookkeeper.record_passed_over(job, claimed.held, None)
             run = run_of(job, claimed, trigger, run_id)
             return _raised(self._record(job, self._perform(job, run, claimed, run_id)))
@@ -317,7 +318,7 @@ class Runner:
 
     def _run_slot(self, attempt: Attempt, claimed: Claimed) -> Ended:
         assert claimed.claim is not None
-        job, attempt.claimed_at = attempt.job, claimed.held.trust.reading
+        job, attempt.claimed_at = _as_claimed(attempt.job, claimed), claimed.held.trust.reading
         self._bookkeeper.record_passed_over(job, claimed.held, claimed.claim)
         return self._perform(job, run_of(job, claimed, claimed.claim.trigger), claimed)
 
@@ -521,6 +522,11 @@ class Runner:
             trigger=run.trigger,
             **fields,
         )
+
+
+def _as_claimed(job: Job, claimed: Claimed) -> Job:
+    """Return the job with the schedule and the arguments that its entry had as it was claimed."""
+    return job if job.declared is None else job.entry(job.name, claimed.held.record.kept)
 
 
 def _still_runs(job: Job) -> Result:

@@ -96,7 +96,8 @@ class InstanceGroup:
 
     def own(self) -> OwnGroup:
         """Return the group that the next beat belongs to."""
-        jobs = {job.name: job for job in self._registry.jobs() if self._registry.is_wanted(job)}
+        all_jobs = [*self._registry.jobs(), *self._registry.stored_jobs()]
+        jobs = {job.name: job for job in all_jobs if self._registry.is_wanted(job)}
         of_what = jobs, self._leaders.members(), self._database.identity.service
         if of_what != self._named[0]:  # of ten thousand jobs the name takes longer than the beat
             self._named = of_what, self._name_of(*of_what)
@@ -240,7 +241,7 @@ class Heartbeat:
             "seenAt": SERVER_TIME,
             "startedAt": SERVER_TIME if self._started_at is None else self._started_at,
             "instanceId": self._database.identity.instance_id,
-            "jobs": len(self._registry.jobs()),
+            "jobs": len(self._registry.jobs()) + len(self._registry.stored_jobs()),
             "running": sum(self._runner.running().values()),
         }
         own_group = self._group.own() if self._database.timing.mono() >= self._refused_until else None

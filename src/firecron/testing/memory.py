@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from firecron.base.clocks import Deadline
 from firecron.errors import Unavailable
-from firecron.store import NULL_ETAG, ONE_MORE, SERVER_TIME, Snapshot
+from firecron.store import NULL_ETAG, ONE_MORE, SERVER_TIME, Snapshot, order_of
 
 
 class MemoryStore:
@@ -90,6 +90,26 @@ class MemoryStore:
     def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
         node = self.get(path)
         return max(node.items(), key=lambda child: child[0], default=None) if isinstance(node, dict) else None
+
+    def query(
+        self,
+        path: str,
+        order_by: str,
+        deadline: Deadline,
+        *,
+        start: tuple[int, str] | int | str | None = None,
+        end: int | None = None,
+        most: int,
+    ) -> list[tuple[str, object]]:
+        found = self.get(path)
+        children = sorted(found.items()) if isinstance(found, dict) else []
+        if order_by == "$key":
+            return [child for child in children if start is None or child[0] >= str(start)][:most]
+        first = start if isinstance(start, tuple) else (start, "")
+        placed = sorted((order_of(child[0], child[1], order_by), child) for child in children)
+        low = (0, 0.0, "") if first[0] is None else (1, float(first[0]), first[1])
+        high = (3, 0.0, "") if end is None else (1, float(end), chr(0x10FFFF))
+        return [child for place, child in placed if low <= place <= high][:most]
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()

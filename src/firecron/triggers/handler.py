@@ -75,6 +75,7 @@ _OF_REASON: dict[Reason, int] = {
     "slot_done": 200,
     "slot_early": 503,
     "paused": 200,
+    "removed": 200,
     "malformed": 500,
     "unavailable": 503,
     "denied": 500,

@@ -89,7 +89,9 @@ _NAME = "database.rules.json"
 # The user that the packaged file names, and with this ending the one that may only read.
 _UID = "firecron"
 _READER = "-reader"
-_USERS = re.compile(rf"'{_UID}({_READER})?'")
+# The user of a program that only makes schedules.
+_SCHEDULER = "-scheduler"
+_USERS = re.compile(rf"'{_UID}({_READER}|{_SCHEDULER})?'")
 _COMMENT_OR_STRING = re.compile(r'//[^\n]*|("(?:[^"\\]|\\.)*")')
 Prefix = Annotated[str | None, typer.Option("--prefix", help="Path above all nodes, such as ops/cron.")]
 Uid = Annotated[str | None, typer.Option("--uid", help="User that may write; else FIRECRON_UID, else firecron.")]
@@ -102,7 +104,7 @@ def rules(prefix: Prefix = None, uid: Uid = None, as_json: Json = False) -> None
     is JSON, with --json in one line. Deploying it replaces all rules of the database.
 
     They also let a second user read these nodes, and write nothing: the user's name followed by -reader, such as
-    firecron-reader.
+    firecron-reader. A third one, whose name ends in -scheduler, may put and remove stored schedules, and nothing else.
     """
     with answering(as_json=as_json):
         given = {"prefix": prefix, "uid": uid}
@@ -141,4 +143,6 @@ def adapted(text: str, prefix: str, uid: str) -> dict[str, object]:
 def _mapped(node: object, change: Callable[[str], str]) -> object:
     if isinstance(node, dict):
         return {key: _mapped(child, change) for key, child in node.items()}
+    if isinstance(node, list):
+        return node  # the fields of an index
     return change(cast("str", node))

@@ -1,0 +1,190 @@
+"""Stored schedules as a program sees them: put, get, list, remove and count, over a real database."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from firecron import ConfigurationError, FireCron, LockService, Run, distributed_cron, scheduled
+from firecron.base.clocks import Deadline, SystemTiming
+from firecron.errors import NoIndex, Unavailable
+from firecron.settings import load
+from firecron.store import Querying
+from firecron.testing import FakeTiming, MemoryStore
+from rtdb_emulator.pytest_plugin import Rtdb
+
+SOON = datetime(2100, 12, 24, 18, tzinfo=UTC)
+NODE = "cron-schedules/remind/:42"
+
+
+class Reminders:
+    @scheduled("remind", lock_ttl=60)
+    def remind(self, run: Run, event: str, channel: str = "mail") -> None:
+        """Remind somebody of an event."""
+
+    @scheduled("loose")
+    def loose(self, **anything: object) -> None: ...
+
+    @distributed_cron("digest", "0 9 * * *")
+    def digest(self) -> None: ...
+
+
+@pytest.fixture
+def crons(rtdb: Rtdb) -> FireCron:
+    return FireCron(Reminders(), settings=load(database_url=rtdb.url), enabled=False)
+
+
+def test_what_is_put_is_got(crons: FireCron, rtdb: Rtdb) -> None:
+    """The entry stands in the database with its schedule, its arguments and its next tick, and says so."""
+    assert crons.schedules.put("remind", "42", "0 9 * * *", timezone="Europe/Berlin", args={"event": "42"}, by="me")
+    node: Any = rtdb.get(NODE)
+    assert (node["line"], node["timezone"], node["args"]) == ("0 9 * * *", "Europe/Berlin", '{"event":"42"}')
+    found = crons.schedules.get("remind", "42")
+    assert found is not None
+    assert (found.name, found.state, dict(found.args), found.by) == ("remind:42", "waiting", {"event": "42"}, "me")
+    assert found.next_at == found.schedule.after(found.since) if found.schedule and found.since else False
+    assert not crons.schedules.put("remind", "42", "0 9 * * *", timezone="Europe/Berlin", args={"event": "42"})
+
+
+def test_a_removed_schedule_is_gone_and_its_lock_stays(crons: FireCron, rtdb: Rtdb) -> None:
+    """`get` and `list` don't show it; `count` does, until it is deleted."""
+    crons.schedules.put("remind", "42", at=SOON, args={"event": "42"})
+    assert crons.schedules.remove("remind", "42") is False
+    assert crons.schedules.get("remind", "42") is None
+    assert crons.schedules.list("remind") == []
+    assert crons.schedules.count("remind") == 1
+    node: Any = rtdb.get(NODE)
+    assert node["closed"] == "removed"
+    assert crons.schedules.remove("remind", "nobody") is False
+    assert rtdb.get("cron-schedules/remind/:nobody") is None
+
+
+def test_keys_are_listed_by_prefix_and_page_by_page(crons: FireCron) -> None:
+    """In the order of the keys, also of those that look like numbers."""
+    for key in ("1", "10", "2", "a_b", "a-b", "b"):
+        crons.schedules.put("loose", key, every=timedelta(hours=6))
+
+    def keys(**asked: Any) -> list[str]:
+        return [one.key for one in crons.schedules.list("loose", **asked)]
+
+    assert keys() == ["1", "10", "2", "a-b", "a_b", "b"]
+    assert keys(prefix="1") == ["1", "10"]
+    assert keys(limit=2) == ["1", "10"]
+    assert keys(limit=2, after="10") == ["2", "a-b"]
+    assert keys(prefix="a", after="a-b") == ["a_b"]
+    assert keys(prefix="a") == ["a-b", "a_b"]
+    assert [one.key for one in crons.schedules.pages("loose", size=2)] == keys()
+    assert crons.schedules.count("loose") == 6
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"line": "ever"}, "cron line"),
+        ({}, "cron line"),
+        ({"line": "0 9 * * *", "timezone": "Mars"}, "no time zone 'Mars'"),
+        ({"line": "0 9 * * *", "every": 60}, "leave one of them out"),
+        ({"line": "0 9 * * *", "at": SOON}, "leave .* out"),
+        ({"at": datetime(2100, 1, 1)}, "aware datetime"),  # noqa: DTZ001  # that is what is wrong
+        ({"at": SOON, "args": {}}, "needs the argument 'event'"),
+        ({"at": SOON, "args": {"event": "1", "to": "x"}}, "no argument 'to': it takes channel, event"),
+        ({"at": SOON, "args": {"event": {1}}}, "are no JSON"),
+        ({"at": SOON, "args": {"event": (1, 2)}}, "come back from JSON"),
+        ({"at": SOON, "args": {"event": "x" * 4_100}}, "4,096 are allowed"),
+        ({"at": SOON, "args": ["event"]}, "must be a dict"),
+        ({"at": SOON, "by": ""}, "by=''"),
+        ({"at": SOON, "key": "a b"}, "can't be the key"),
+        ({"at": SOON, "key": "manual"}, "can't be the key"),
+        ({"at": SOON, "key": "k" * 61}, "can't be the key"),
+        ({"at": SOON, "job": "1"}, "can't name a lock"),
+        ({"at": datetime(2020, 1, 1, tzinfo=UTC)}, "has no tick after"),
+    ],
+)
+def test_what_could_not_run_is_refused_before_it_is_written(
+    crons: FireCron, rtdb: Rtdb, asked: dict[str, Any], why: str
+) -> None:
+    """Each error is a ValueError that names what is wrong, and nothing is stored."""
+    options = {"args": {"event": "42"}, **asked}
+    with pytest.raises(ValueError, match=why):
+        crons.schedules.put(
+            options.pop("job", "remind"), options.pop("key", "42"), options.pop("line", None), **options
+        )
+    assert rtdb.get("cron-schedules") is None
+
+
+def test_a_program_without_the_code_goes_by_the_catalogue(rtdb: Rtdb) -> None:
+    """It refuses arguments that the function doesn't take, and a job that has its own schedule."""
+    service = LockService(settings=load(database_url=rtdb.url))
+    service.schedules.put("unknown", "1", at=SOON, args={"whatever": 1})
+    rtdb.set("cron-jobs/remind", {"stored": True, "parameters": "event channel=", "keepClosed": 3600})
+    rtdb.set("cron-jobs/digest", {"line": "0 9 * * *", "timezone": "UTC"})
+    with pytest.raises(ConfigurationError, match="needs the argument 'event'"):
+        service.schedules.put("remind", "42", at=SOON)
+    with pytest.raises(ConfigurationError, match="has its schedule in its code"):
+        service.schedules.put("digest", "42", at=SOON)
+    assert service.schedules.put("remind", "42", at=SOON, args={"event": "42"})
+
+
+def test_a_put_that_is_soon_due_rings(crons: FireCron, rtdb: Rtdb) -> None:
+    """The bell has the server's time; a put that is due later doesn't ring."""
+    crons.schedules.put("loose", "1", at=SOON)
+    assert rtdb.get("cron-bell") is None
+    crons.schedules.put("loose", "1", "* * * * * *")
+    bell: Any = rtdb.get("cron-bell/loose")
+    assert isinstance(bell, int)
+
+
+def test_the_async_forms_do_the_same(crons: FireCron) -> None:
+    """Each off the event loop."""
+
+    async def ask() -> list[object]:
+        schedules = crons.schedules
+        return [
+            await schedules.put_async("loose", "1", at=SOON),
+            (await schedules.get_async("loose", "1")) is not None,
+            [one.key for one in await schedules.list_async("loose")],
+            await schedules.count_async("loose"),
+            await schedules.remove_async("loose", "1"),
+            await schedules.get_async("loose", "1"),
+        ]
+
+    assert asyncio.run(ask()) == [True, True, ["1"], 1, False, None]
+
+
+def test_the_stores_answer_ordered_queries_alike(rtdb: Rtdb) -> None:
+    """By a number with a start, an end and a limit, and by the keys; the memory store as the database."""
+    service = LockService(settings=load(database_url=rtdb.url))
+    rtdb.set_rules({"rules": {"q": {".indexOn": ["nextAt"]}}})
+    nodes = {":a": {"nextAt": 5}, ":b": {"nextAt": 1}, ":c": {"nextAt": 5}, ":d": {"nextAt": "x"}, ":e": {"y": 1}}
+    memory = MemoryStore(lambda: 0)
+    for store_set in (rtdb.set, memory.set):
+        store_set("q", nodes)
+    deadline = Deadline.after(SystemTiming(), 10)
+    for store in (service.store, memory):
+        assert isinstance(store, Querying)
+
+        def names(store: Querying = store, **asked: Any) -> list[str]:
+            return [name for name, _ in store.query("q", "nextAt", deadline, **asked)]
+
+        assert names(most=9) == [":e", ":b", ":a", ":c", ":d"]
+        assert names(start=1, end=5, most=9) == [":b", ":a", ":c"]
+        assert names(start=2, most=9) == [":a", ":c", ":d"]
+        assert names(start=(5, ":b"), end=5, most=9) == [":c"]
+        assert names(end=0, most=9) == [":e"]
+        assert names(start=1, end=5, most=2) == [":b", ":a"]
+        assert [name for name, _ in store.query("q", "$key", deadline, start=":b", most=2)] == [":b", ":c"]
+        assert store.query("none", "$key", deadline, most=2) == []
+    with pytest.raises(NoIndex, match="firecron rules"):
+        service.store.query("q", "other", deadline, most=1)  # type: ignore[attr-defined]  # it was looked at above
+
+
+def test_a_failed_put_says_so(rtdb: Rtdb) -> None:
+    """Without a database nothing is written, and the caller hears of it."""
+    store = MemoryStore(lambda: 0)
+    store.swap = lambda *rest, **more: (_ for _ in ()).throw(Unavailable("away"))  # type: ignore[method-assign]
+    service = LockService(store=store, settings=load(), timing=FakeTiming(), has_threads=False)
+    with pytest.raises(Unavailable, match="away"):
+        service.schedules.put("loose", "1", at=SOON)
