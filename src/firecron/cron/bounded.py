@@ -104,10 +104,6 @@ class Bounded(Schedule):
             yield "until", in_utc(self.until)
 
 
-# What a stored job has for itself: no tick to come.
-NO_TICKS = Bounded(at=EPOCH)
-
-
 def read_fields(fields: Mapping[str, object]) -> Bounded | None:
     """Return the schedule that a node's fields describe; None if there is none. Raise ValueError for a wrong one."""
     if not any(fields.get(name) is not None for name in ("line", "every", "at")):
@@ -136,3 +132,7 @@ def _rounded_up(at: object) -> datetime:
         raise ValueError(f"at={at!r} must be an aware datetime, such as datetime(2026, 12, 24, 18, tzinfo=UTC)")
     second = at.astimezone(UTC).replace(microsecond=0)
     return second + _SECOND if at.microsecond else second
+
+
+# What a stored job has for itself: no tick to come.
+NO_TICKS = Bounded(at=EPOCH)

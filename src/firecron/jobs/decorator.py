@@ -41,7 +41,6 @@ from typing import (
 )
 
 from firecron.base.instants import DAY, Duration, milliseconds
-from firecron.cron.bounded import NO_TICKS
 from firecron.cron.schedule import DEFAULT_ZONE, Schedule
 from firecron.errors import ConfigurationError
 from firecron.jobs.about import check_about
@@ -262,6 +261,9 @@ def scheduled(
         on_abandoned, retries, retry_backoff, max_runtime, expected_runtime, alert_after, jitter: The same.
         role, disabled, description, owner, runbook: The same, for the job.
     """
+    # Imported here, so that a program without stored jobs doesn't load it.
+    from firecron.cron.bounded import NO_TICKS
+
     stored = StoredOptions(
         check_count(lookers, "lookers", 1, _MOST_LOOKERS),
         milliseconds(keep_closed, "keep_closed", least=_LEAST_KEPT, most=366 * DAY),
