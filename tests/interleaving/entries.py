@@ -31,7 +31,7 @@ from firecron.jobs.options import JobOptions
 from firecron.lock import protocol, stored
 from firecron.lock.protocol import BackOff, Held, Now, Read, Swap, Swapped
 from firecron.lock.record import Current, LockRecord, Refused, Request
-from firecron.lock.stored import Kept, LookOptions, Wanted
+from firecron.lock.stored import Kept, LookOptions, WantedSchedule
 from firecron.runs import look as looks
 from firecron.runs.policy import choose
 from firecron.store import NULL_ETAG, Snapshot
@@ -113,7 +113,7 @@ class EntryModel:
         self.at = 0
         self.node: Node | None = None
         if scenario.is_there:
-            first = stored.put(None, Wanted(EACH_MINUTE), self.look, START - 60_000)
+            first = stored.put(None, WantedSchedule(EACH_MINUTE), self.look, START - 60_000)
             assert isinstance(first, dict)
             self.node = first
         # Of each tick that has begun: its attempts. And whether a removal has returned, and no put has begun since.
@@ -219,7 +219,7 @@ class EntryModel:
     # --- the actors
 
     def do_put(self, actor: Actor) -> Generator[Any, Any, None]:
-        wanted = Wanted(
+        wanted = WantedSchedule(
             OTHER_LINE if "other" in actor.kind else EACH_MINUTE, '{"a":1}' if "args" in actor.kind else None
         )
         self.puts_since = True

@@ -24,7 +24,7 @@ from tests.interleaving.entries import (
 from firecron.lock import protocol, stored
 from firecron.lock.protocol import Swap
 from firecron.lock.record import Current, LockRecord
-from firecron.lock.stored import LookOptions, Node, Wanted
+from firecron.lock.stored import LookOptions, Node, WantedSchedule
 from firecron.runs import look as looks
 
 
@@ -94,7 +94,7 @@ def a_claim_takes_ticks_from_before_the_put(patch: pytest.MonkeyPatch) -> None:
 def a_put_after_a_removal_leaves_since(patch: pytest.MonkeyPatch) -> None:
     put = stored.put
 
-    def broken(node: object, wanted: Wanted, options: LookOptions, now: int) -> Any:
+    def broken(node: object, wanted: WantedSchedule, options: LookOptions, now: int) -> Any:
         after = put(node, wanted, options, now)
         if not isinstance(node, dict) or "since" not in node or not isinstance(after, dict):
             return after
@@ -106,7 +106,7 @@ def a_put_after_a_removal_leaves_since(patch: pytest.MonkeyPatch) -> None:
 def a_first_put_counts_from_its_own_time(patch: pytest.MonkeyPatch) -> None:
     put = stored.put
 
-    def broken(node: object, wanted: Wanted, options: LookOptions, now: int) -> Any:
+    def broken(node: object, wanted: WantedSchedule, options: LookOptions, now: int) -> Any:
         after = put(node, wanted, options, now)
         if node is not None or not isinstance(after, dict):
             return after

@@ -269,7 +269,7 @@ def closed(node: Mapping[str, object], how: str, now: int, why: str | None = Non
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedSchedule:
     """What a put asks for: the schedule, the arguments as JSON (None for none), and who asks, if that is told."""
 
     schedule: Bounded
@@ -278,7 +278,7 @@ class Wanted:
     if_absent: bool = False
 
 
-def put(node: object, wanted: Wanted, options: LookOptions, now: int) -> Node | Kept:
+def put(node: object, wanted: WantedSchedule, options: LookOptions, now: int) -> Node | Kept:
     """Return the node after a put; `KEPT` if it says all that already. Raise ValueError if nothing would ever tick."""
     before = _node(node)
     fields = wanted.schedule.to_fields()

@@ -36,7 +36,7 @@ from firecron.lock.stored import (
     LONGEST_ARGS,
     Kept,
     LookOptions,
-    Wanted,
+    WantedSchedule,
     is_closed,
     is_running,
     put,
@@ -215,7 +215,7 @@ class Schedules:
         except ValueError as error:
             raise ConfigurationError(str(error)) from None
         parameters = self._parameters(job)
-        wanted = Wanted(schedule, _args_text(name, args, parameters), _check_by(by), if_absent)
+        wanted = WantedSchedule(schedule, _args_text(name, args, parameters), _check_by(by), if_absent)
         look = self._look(parameters)
         wrote: list[int] = []
 

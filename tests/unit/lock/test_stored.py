@@ -18,7 +18,7 @@ from firecron.lock.stored import (
     KEPT,
     LookOptions,
     Node,
-    Wanted,
+    WantedSchedule,
     as_of_since,
     closed_to_claims,
     finished,
@@ -44,7 +44,7 @@ def written(outcome: Any) -> Node:
 
 def entry(schedule: Bounded = DAILY, **fields: object) -> Node:
     """An entry that was put a day ago, before these fields."""
-    return {**written(put(None, Wanted(schedule), LOOK, NOW - DAY)), **fields}
+    return {**written(put(None, WantedSchedule(schedule), LOOK, NOW - DAY)), **fields}
 
 
 def run(**fields: object) -> Node:
@@ -158,7 +158,7 @@ def test_an_entry_without_a_tick_left_is_over() -> None:
 
 def test_a_first_put_counts_from_three_margins_on() -> None:
     """What was claimed before the node was deleted is not known any more, so `since` is later than any of it."""
-    node = written(put(None, Wanted(DAILY, '{"event":"42"}', "me"), LOOK, NOW))
+    node = written(put(None, WantedSchedule(DAILY, '{"event":"42"}', "me"), LOOK, NOW))
     assert node == {
         "line": "0 9 * * *", "timezone": "UTC", "args": '{"event":"42"}', "by": "me",
         "since": NOW + 3_000, "nextAt": NOW + DAY,
@@ -167,13 +167,13 @@ def test_a_first_put_counts_from_three_margins_on() -> None:
 
 def test_a_put_that_changes_nothing_writes_nothing() -> None:
     """Also after the run of an `at` is over: the same instant may be put again and again."""
-    assert put(entry(), Wanted(DAILY), LOOK, NOW) is KEPT
+    assert put(entry(), WantedSchedule(DAILY), LOOK, NOW) is KEPT
     once = entry(Bounded(at=to_datetime(NOW)), closed="over", closedAt=NOW + 1)
-    assert put(once, Wanted(Bounded(at=to_datetime(NOW))), LOOK, NOW + HOUR) is KEPT
+    assert put(once, WantedSchedule(Bounded(at=to_datetime(NOW))), LOOK, NOW + HOUR) is KEPT
 
 
-@pytest.mark.parametrize("wanted", [Wanted(DAILY, '{"a":1}'), Wanted(DAILY, by="you")])
-def test_a_put_of_other_arguments_leaves_the_ticks_that_are_due(wanted: Wanted) -> None:
+@pytest.mark.parametrize("wanted", [WantedSchedule(DAILY, '{"a":1}'), WantedSchedule(DAILY, by="you")])
+def test_a_put_of_other_arguments_leaves_the_ticks_that_are_due(wanted: WantedSchedule) -> None:
     """`since` stays, so a tick that has come and was not claimed yet is."""
     before = entry()
     after = written(put(before, wanted, LOOK, NOW + 5_000))
@@ -183,7 +183,7 @@ def test_a_put_of_other_arguments_leaves_the_ticks_that_are_due(wanted: Wanted) 
 def test_a_put_of_another_schedule_counts_from_now_on() -> None:
     """A tick of the new line that was before the put doesn't exist, and neither does an unfinished one of the old."""
     before = finished({**entry(), **run(releasedAt=NOW + 1, expiresAt=NOW + 1)}, LOOK, NOW + 1)
-    after = written(put(before, Wanted(Bounded("* * * * *")), LOOK, NOW + 90_000))
+    after = written(put(before, WantedSchedule(Bounded("* * * * *")), LOOK, NOW + 90_000))
     assert (after["since"], after["slot"], after["fence"]) == (NOW + 90_000, to_text(NOW), NOW)
     assert after["nextAt"] == NOW + 120_000
     seen = as_of_since(parse(after, NOW + 90_000))
@@ -193,23 +193,23 @@ def test_a_put_of_another_schedule_counts_from_now_on() -> None:
 def test_a_put_does_not_put_off_the_look_at_a_run_that_has_not_ended() -> None:
     """If the run dies, it is found as soon as it would have been without the put."""
     held = finished({**entry(), **run()}, LOOK, NOW)
-    after = written(put(held, Wanted(Bounded("0 12 * * *")), LOOK, NOW + 1_000))
+    after = written(put(held, WantedSchedule(Bounded("0 12 * * *")), LOOK, NOW + 1_000))
     assert after["nextAt"] == held["nextAt"] == NOW + 61_000
     stopped = finished({**entry(), **run(releasedAt=NOW, expiresAt=NOW)}, replace(LOOK, reruns=True), NOW)
-    assert written(put(stopped, Wanted(DAILY, '{"a":1}'), LOOK, NOW))["nextAt"] == NOW
+    assert written(put(stopped, WantedSchedule(DAILY, '{"a":1}'), LOOK, NOW))["nextAt"] == NOW
 
 
 def test_a_put_opens_what_is_closed_and_says_so_by_since() -> None:
     """The slots before the put stay claimed, and what was closed about the entry goes."""
     gone = written(remove({**entry(), **ENDED}, LOOK, NOW + HOUR))
-    after = written(put(gone, Wanted(DAILY), LOOK, NOW + 2 * HOUR))
+    after = written(put(gone, WantedSchedule(DAILY), LOOK, NOW + 2 * HOUR))
     assert not after.keys() & {"closed", "closedAt"}
     assert (after["since"], after["slot"]) == (NOW + 2 * HOUR, to_text(NOW))
 
 
 def test_if_absent_counts_a_removed_entry_as_absent_and_one_that_is_over_as_there() -> None:
     """So work that was scheduled once by its key is not scheduled again, unless somebody has removed it."""
-    wanted = Wanted(Bounded(at=CHRISTMAS), if_absent=True)
+    wanted = WantedSchedule(Bounded(at=CHRISTMAS), if_absent=True)
     assert put(entry(closed="over", closedAt=NOW), wanted, LOOK, NOW) is KEPT
     assert put(entry(), wanted, LOOK, NOW) is KEPT
     assert isinstance(put(written(remove(entry(), LOOK, NOW)), wanted, LOOK, NOW), dict)
@@ -220,12 +220,12 @@ def test_if_absent_counts_a_removed_entry_as_absent_and_one_that_is_over_as_ther
 def test_an_instant_that_is_over_is_refused(before: Node | None) -> None:
     """A schedule that would never tick is an error, and not an entry."""
     with pytest.raises(ValueError, match=r"once, at 2026-11-18 09:00 UTC.* has no tick after"):
-        put(before, Wanted(Bounded(at=to_datetime(NOW))), LOOK, NOW)
+        put(before, WantedSchedule(Bounded(at=to_datetime(NOW))), LOOK, NOW)
 
 
 def test_a_put_keeps_a_pause_and_an_operators_note() -> None:
     """Fields that a put doesn't own are carried over."""
-    after = written(put(entry(paused=True, runbook="r"), Wanted(DAILY, '{"a":1}'), LOOK, NOW))
+    after = written(put(entry(paused=True, runbook="r"), WantedSchedule(DAILY, '{"a":1}'), LOOK, NOW))
     assert (after["paused"], after["runbook"]) == (True, "r")
 
 
