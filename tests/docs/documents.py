@@ -148,6 +148,10 @@ def why_left_out(command: Command) -> str | None:
             return "makes an environment"
         case ["uvicorn", *_]:
             return "runs in tests/docs/test_walk.py"
+        case ["firecron", "emulator"] if served[:2] == ["firecron", "work"]:
+            return "goes on until Ctrl-C"
+        case ["firecron", "emulator"] if served[:1] == ["uvicorn"] and command.page.parent != ROOT:
+            return "serves until Ctrl-C"
         case ["source", ".venv/bin/activate"]:
             return "is the environment that the tests run in"
         case ["firecron", "emulator"] if served[:1] == ["python"]:

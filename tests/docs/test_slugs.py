@@ -204,3 +204,24 @@ def test_a_policy_is_one_that_cloud_monitoring_takes(name: str) -> None:
         assert "notificationRateLimit" not in policy["alertStrategy"]
         assert int(condition["conditionAbsent"]["duration"].removesuffix("s")) <= LONGEST_ABSENCE
         assert "/firecron-succeeded" in condition["conditionAbsent"]["filter"]
+
+
+METRIC_KINDS = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
+
+
+def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
+    """Each metric and label in a query of the dashboard is one of OpenTelemetry's table, as Prometheus spells it."""
+    table = re.findall(
+        r"^\| `(firecron\.[\w.]+)` \| (\w+), `([^`]+)` \| ([^|]+) \|", DOCUMENT.read_text("utf-8"), re.MULTILINE
+    )
+    metrics = {
+        name.replace(".", "_") + ("_seconds" if unit == "s" else "") + suffix
+        for name, kind, unit, _ in table
+        for suffix in METRIC_KINDS[kind]
+    }
+    labels = {label.replace(".", "_") for *_, cell in table for label in re.findall(r"`([\w.]+)`", cell)}
+    dashboard = json.loads((ROOT / "docs" / "dashboards" / "grafana.json").read_text("utf-8"))
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    named = {word for query in queries for word in re.findall(r"\bfirecron_\w+", query)}
+    assert len(named & metrics) >= len(queries)
+    assert named <= metrics | labels
