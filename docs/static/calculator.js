@@ -65,7 +65,8 @@ function show(form) {
     const given = Object.fromEntries([...form.elements].map((field) => [field.name, Number(field.value)]));
     const problem = [...form.elements].find((field) => !field.checkValidity());
     const found = month({ ...given, reruns: form.elements.reruns.checked });
-    const rows = [...found.parts.map(([name, cost]) => [name, cost.requests, cost.bytes / 1e9]), ["all", found.requests, found.moved]];
+    const lines = found.parts.map(([name, cost]) => [name, cost.requests, cost.bytes / 1e9]);
+    const rows = [...lines, ["all", found.requests, found.moved]];
     const body = document.querySelector("#calculator-rows");
     body.replaceChildren(
         ...rows.map(([name, requests, moved]) => {
