@@ -152,10 +152,20 @@ def _contents(options: Iterable[str], entries: Iterable[str]) -> str:
     return "\n".join(["\n```{toctree}", ":hidden:", *options, "", *entries, "```", ""])
 
 
-def in_order(pages: list[str], text: str) -> list[str]:
-    """A folder's pages as documents: those that its README links to in that order, the others behind them."""
-    linked = [target for _, target in _ENTRY.findall(text) if target in pages]
-    return [page.removesuffix(".md") for page in dict.fromkeys([*linked, *pages])]
+def below(page: Path) -> list[str]:
+    """The documents below a page in the menu: those of its folder that its tables list; below a README of a folder also
+    those that no table lists.
+    """
+    pages = sorted(other.name for other in page.parent.glob("*.md") if other != page)
+    listed = {name: _listed((page.parent / name).read_text("utf-8")) for name in pages}
+    own = [target for target in _listed(page.read_text("utf-8")) if target in pages]
+    rest = [name for name in pages if not any(name in targets for targets in listed.values())]
+    found = dict.fromkeys([*own, *rest] if page.name == "README.md" else own)
+    return [name.removesuffix(".md") for name in found]
+
+
+def _listed(text: str) -> list[str]:
+    return [target for first, _ in _ROW.findall(text) for _, target in _ENTRY.findall(first)]
 
 
 def llms(index: str, summary: str) -> str:
@@ -285,6 +295,7 @@ _TYPED: set[ModuleType] = set()
 
 def setup(app: Sphinx) -> dict[str, object]:
     """Connect all of it to a build."""
+    app.connect("env-get-outdated", _outdated)
     app.connect("source-read", _read)
     app.connect("autodoc-process-docstring", _docstring)
     app.connect("autodoc-before-process-signature", _load_types)
@@ -295,14 +306,21 @@ def setup(app: Sphinx) -> dict[str, object]:
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
+def _outdated(
+    app: Sphinx, environment: BuildEnvironment, added: set[str], changed: set[str], gone: set[str]
+) -> list[str]:
+    """The pages whose menus have pages that came or went."""
+    return [name for name in environment.found_docs if name.endswith("/README")] if added or gone else []
+
+
 def _read(app: Sphinx, page: str, source: list[str]) -> None:
     path = DOCS / f"{page}.md"
     source[0] = with_addresses(source[0], path)
     if page == app.config.root_doc:
         source[0] += menu(source[0])
-    elif path.name == "README.md":
-        others = sorted(other.name for other in path.parent.glob("*.md") if other != path)
-        source[0] += _contents([], in_order(others, source[0]))
+    elif path.name == "README.md" or page.startswith(_API):
+        documents = below(path)
+        source[0] += _contents([], documents) if documents else ""
 
 
 def _docstring(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ NEVER = 1e12
 EACH = {"minute": 60, "hour": 3600, "day": 86400, "10 s": 10}
 
 
-def calculated(function: str, given: list[dict[str, float]]) -> list[Any]:
+def calculated(function: str, given: Sequence[Mapping[str, float]]) -> list[Any]:
     """What a function of the script returns for each of these."""
     executable = node() or shutil.which("node")
     if executable is None:

@@ -20,8 +20,8 @@ from tools.guide import (
     Entry,
     Section,
     as_restructured,
+    below,
     complete,
-    in_order,
     leaving,
     llms,
     menu,
@@ -155,10 +155,16 @@ def test_the_menu_has_pages_by_name_and_others_by_address() -> None:
     assert f"\nExamples <{REPOSITORY}/blob/main/examples/README.md>\n" in menu(INDEX)
 
 
-def test_the_pages_of_a_folder_come_as_its_readme_has_them() -> None:
-    """What the README links to comes first, in its order."""
-    text = "[`c`](c.md), [a](a.md), [c](c.md), [elsewhere](../cost.md)"
-    assert in_order(["a.md", "b.md", "c.md"], text) == ["c", "a", "b"]
+def test_pages_lie_below_those_that_list_them(tmp_path: Path) -> None:
+    """A table's pages come in its order; below a folder's README come those as well that no table lists."""
+    readme, listing = tmp_path / "README.md", tmp_path / "b.md"
+    readme.write_text("See [d](d.md).\n\n| [`c`](c.md) | it |\n| [b](b.md) | them |\n", "utf-8")
+    listing.write_text("| [a](a.md) | it |\n| [elsewhere](../cost.md) | |\n", "utf-8")
+    for name in "acd":
+        (tmp_path / f"{name}.md").write_text("text", "utf-8")
+    assert below(readme) == ["c", "b", "d"]
+    assert below(listing) == ["a"]
+    assert below(tmp_path / "a.md") == []
 
 
 def test_llms_txt_is_as_the_convention_has_it() -> None:
