@@ -129,10 +129,10 @@ class RLock:
 
 
 class Condition:
-    """A condition with a reentrant lock of its own."""
+    """A condition with this reentrant lock, or one of its own."""
 
-    def __init__(self) -> None:
-        self._lock = RLock()
+    def __init__(self, lock: RLock | None = None) -> None:
+        self._lock = lock or RLock()
         self._waiting: deque[_Waiting] = deque()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:

@@ -3,7 +3,8 @@
 Each piece of work has a mark from its beginning to its end. A mark may be removed twice, so code that Ctrl-C interrupts
 at any line can remove its mark again.
 
-The threads are limited in number, and started when they are needed. They are daemon threads instead of an executor's.
+The threads are limited in number, started when they are needed, and end when they had nothing to do for a while. They
+are daemon threads instead of an executor's.
 Python joins an executor's threads before it runs `atexit`, so a job that does not know of the shutdown would delay the
 end of the process without limit.
 
@@ -23,7 +24,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Protocol, TypeAlias, TypeVar
 
-from firecron.base.clocks import Timing
+from firecron.base.clocks import SystemTiming, Timing
 from firecron.base.flag import in_each_process
 
 logger = logging.getLogger("firecron")
@@ -84,73 +85,99 @@ class Crew(Protocol):
     def dismiss(self) -> None: ...
 
 
+# Seconds. After a burst its threads end within a minute, and a job that ticks every few seconds keeps the one it has.
+LINGERS = 30.0
+
+
+class _Worker:
+    """A thread, and the work that it is to begin next, if it was given any."""
+
+    def __init__(self, lock: threading.RLock, run: Callable[[_Worker], None]) -> None:
+        self.work: Callable[[], object] | None = None
+        self.called = threading.Condition(lock)
+        self.thread = threading.Thread(target=run, args=(self,), name="firecron-worker", daemon=True)
+
+
 class Workers:
     """At most `number` threads, which take the submitted work in order.
 
-    With `lingers=False` a thread ends as soon as it finds no work. The state that a worker waits for changes only while
-    `changed` is locked.
+    A thread that finds no work for `lingers` seconds ends. Work goes to the thread that has been idle for the shortest
+    time, so the others end although there is some work now and then. It is given to one thread, which can't be ending:
+    both need the lock.
     """
 
-    def __init__(self, number: int, *, lingers: bool = True) -> None:
+    def __init__(self, number: int, *, lingers: float = LINGERS, timing: Timing | None = None) -> None:
         self._number = number
-        self._lingers = lingers
+        self._lingers = lingers * 1000
+        self._timing = timing or SystemTiming()
         in_each_process(self._begin_process)
 
     def _begin_process(self) -> None:
-        self.changed = threading.Condition()
+        self._lock = threading.RLock()
+        # Work that waits for a thread: then none is idle, and no other can be started.
         self._work: deque[Callable[[], object]] = deque()
-        self._threads: set[threading.Thread] = set()
-        self._idle: set[threading.Thread] = set()
+        self._workers: set[_Worker] = set()
+        self._idle: list[_Worker] = []
 
     @property
     def threads(self) -> int:
         """The number of threads."""
-        with self.changed:
-            return len(self._threads)
+        with self._lock:
+            return len(self._workers)
 
     @property
     def idle(self) -> int:
         """The number of threads that wait for work."""
-        with self.changed:
+        with self._lock:
             return len(self._idle)
 
     @property
     def is_full(self) -> bool:
-        with self.changed:
-            return len(self._threads) - len(self._idle) + len(self._work) >= self._number
+        with self._lock:
+            return len(self._workers) - len(self._idle) + len(self._work) >= self._number
 
     def submit(self, work: Callable[[], object]) -> None:
         """Do the work on a worker, as soon as one is free."""
-        with self.changed:
+        with self._lock:
+            if self._idle:
+                worker = self._idle.pop()
+                worker.called.notify()  # first: after Ctrl-C here it has no work, and ends by itself
+                worker.work = work
+            elif len(self._workers) < self._number:
+                self._start(work)
+            else:
+                self._work.append(work)
+
+    def _start(self, work: Callable[[], object]) -> None:
+        worker = _Worker(self._lock, self._run)
+        worker.work = work
+        try:
+            self._workers.add(worker)
+            worker.thread.start()
+        except BaseException as error:
+            # No thread could be started, for want of memory or at the end of the process. The existing threads will do
+            # the work. Without any thread the work is refused, and also after Ctrl-C here.
+            worker.work = None
+            if worker.thread.ident is None:
+                self._workers.discard(worker)
+            if not isinstance(error, RuntimeError) or not self._workers:
+                raise
             self._work.append(work)
-            if len(self._idle) < len(self._work) and len(self._threads) < self._number:
-                thread = threading.Thread(target=self._run, name="firecron-worker", daemon=True)
-                try:
-                    self._threads.add(thread)
-                    thread.start()
-                except BaseException as error:
-                    # No thread could be started, for want of memory or at the end of the process. The existing
-                    # threads will do the work. Without any thread the work is refused, and also after Ctrl-C here.
-                    if thread.ident is None:
-                        self._threads.discard(thread)
-                    if not isinstance(error, RuntimeError) or not self._threads:
-                        self._work.pop()
-                        raise
-            self.changed.notify()
 
     def dismiss(self) -> None:
         """Drop the work that has not begun, and end each thread after its present work.
 
         A later submit starts new threads.
         """
-        with self.changed:
+        with self._lock:
             self._work.clear()
-            self._threads.clear()
+            self._workers.clear()
+            for worker in self._idle:
+                worker.called.notify()
             self._idle.clear()
-            self.changed.notify_all()
 
-    def _run(self) -> None:
-        while (work := self._next()) is not None:
+    def _run(self, worker: _Worker) -> None:
+        while (work := self._next(worker)) is not None:
             try:
                 work()
             except BaseException:
@@ -158,18 +185,28 @@ class Workers:
                 # on.
                 logger.exception("A worker's task failed", extra={"json_fields": {"event": "worker.failed"}})
 
-    def _next(self) -> Callable[[], object] | None:
+    def _next(self, worker: _Worker) -> Callable[[], object] | None:
         """Wait for the next work and return it; None if this thread is to end."""
-        me = threading.current_thread()
-        with self.changed:
-            while self._lingers and not self._work and me in self._threads:
-                self._idle.add(me)
-                self.changed.wait()
-            self._idle.discard(me)
-            if self._work and me in self._threads:
-                return self._work.popleft()
-            self._threads.discard(me)
-            return None
+        with self._lock:
+            if worker.work is None and not self._work:
+                self._wait(worker)
+            work, worker.work = worker.work, None
+            if worker not in self._workers:
+                return None
+            if work is None and self._work:
+                work = self._work.popleft()
+            if work is None:
+                self._workers.discard(worker)
+            return work
+
+    def _wait(self, worker: _Worker) -> None:
+        """Wait until the worker is given work, is dismissed, or has lingered for long enough."""
+        ends = self._timing.mono() + self._lingers
+        self._idle.append(worker)
+        while worker.work is None and worker in self._workers and (left := ends - self._timing.mono()) > 0:
+            self._timing.wait(worker.called, left / 1000)
+        if worker in self._idle:
+            self._idle.remove(worker)
 
 
 # --- off the event loop

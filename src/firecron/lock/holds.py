@@ -320,7 +320,7 @@ class Edits:
             for edit in work:
                 edit()
             return self._done
-        workers = Workers(AT_A_TIME, lingers=False)
+        workers = Workers(AT_A_TIME, lingers=0)
         try:
             for edit in work:
                 workers.submit(edit)

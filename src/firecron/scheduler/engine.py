@@ -49,13 +49,13 @@ class Engine:
         self._ends = 0.0
         self.checks = Checks(database.settings, database.events)
         self.registry = Registry(database.settings.roles, database.settings.prefix, self, around)
-        self.crew = crew or Workers(database.settings.workers)
-        history_worker = crew or Workers(1, lingers=False)
+        self.crew = crew or Workers(database.settings.workers, timing=database.timing)
+        history_worker = crew or Workers(1, lingers=0)
         self.bookkeeper = Bookkeeper(database, history, history_worker)
         self.lanes = Lanes(database, self.crew)
         self.claimer = Claimer(database, self.lanes)
         self.ticker = self._new_ticker()
-        self.publisher = CataloguePublisher(database, self.registry, crew or Workers(1, lingers=False), self.lanes)
+        self.publisher = CataloguePublisher(database, self.registry, crew or Workers(1, lingers=0), self.lanes)
         self.runner = Runner(database, history, self.registry, self.claimer, self.lanes, self.bookkeeper)
         self.lanes.worker, self.lanes.attempted = self.runner, self.publisher.attempted
         parts = LeaderParts(database, history, history_worker, self.runner.open_work, lambda: self.runner.loop)
@@ -63,7 +63,7 @@ class Engine:
         self.recovery = Recovery(database, self.registry, self.runner, self.lanes)
         self.group = InstanceGroup(database, self.registry, self.leaders, self.crew, self.lanes)
         self.leaders.tickets = self.group
-        self.lateness = Lateness(database, self.registry, self.group, self.lanes, crew or Workers(1, lingers=False))
+        self.lateness = Lateness(database, self.registry, self.group, self.lanes, crew or Workers(1, lingers=0))
         self.heartbeat = Heartbeat(database, self.registry, self.runner, self.recovery, self.group, self.lateness)
 
     def _new_ticker(self) -> Ticker:

@@ -6,10 +6,11 @@ import logging
 import threading
 
 import pytest
-from tests.unit.threads import PATIENCE, ended
+from tests.unit.locks import lock_of
+from tests.unit.threads import PATIENCE, Followed, ended
 
 from firecron.base.flag import begin_child
-from firecron.base.threads import OpenWork, Workers
+from firecron.base.threads import LINGERS, OpenWork, Workers
 from firecron.testing import FakeTiming
 
 
@@ -122,7 +123,7 @@ def test_the_dismissed_go_home() -> None:
 
 def test_a_thread_that_does_not_linger_ends_with_its_work() -> None:
     """Without lingering all that was submitted is done in order, the thread then ends, and new work has a new one."""
-    workers = Workers(1, lingers=False)
+    workers = Workers(1, lingers=0)
     threads: list[threading.Thread] = []
     order: list[int] = []
     for number in range(2):
@@ -142,13 +143,79 @@ def test_a_thread_that_does_not_linger_ends_with_its_work() -> None:
     assert workers.threads == 0
 
 
+def test_after_a_burst_the_threads_end() -> None:
+    """Fifty threads that find nothing to do have ended 30 s later, and not before. Later work has a new thread."""
+    timing = Followed(0)
+    workers, burst = Workers(50, timing=timing), Gate()
+    burst.occupy(workers, 50)
+    burst.open.set()
+    timing.rest(50)
+    timing.pass_by(LINGERS - 1)
+    assert workers.threads == workers.idle == 50
+    timing.pass_by(1)
+    assert all(map(ended, burst.threads))
+    assert workers.threads == workers.idle == 0
+    done = threading.Event()
+    workers.submit(done.set)
+    assert done.wait(PATIENCE)
+    assert workers.threads == 1
+    workers.dismiss()
+
+
+def test_some_work_now_and_then_keeps_one_thread() -> None:
+    """A job every ten seconds goes to the thread that worked last, so the others of a burst end all the same."""
+    timing = Followed(0)
+    workers, burst = Workers(4, timing=timing), Gate()
+    burst.occupy(workers, 4)
+    burst.open.set()
+    timing.rest(4)
+    threads: set[threading.Thread] = set()
+    for _ in range(6):
+        done = threading.Event()
+        workers.submit(lambda done=done: (threads.add(threading.current_thread()), done.set()))  # type: ignore[misc]  # bound at once
+        assert done.wait(PATIENCE)
+        idle(workers, workers.threads)
+        for thread in burst.threads:
+            timing.await_rest(thread)
+        timing.pass_by(10)
+    assert len(threads) == 1
+    assert workers.threads == 1
+    workers.dismiss()
+
+
+def test_work_that_comes_as_a_thread_is_to_end_is_done() -> None:
+    """Whoever is first has the lock: the thread, which has ended then, or the work, which it takes with it."""
+    for _ in range(20):
+        timing = Followed(0)
+        workers, first, second = Workers(1, timing=timing), Gate(), threading.Event()
+        first.open.set()
+        first.occupy(workers)
+        timing.rest(1)
+        with lock_of(workers):
+            timing.advance(LINGERS + 1)  # it wakes, and waits for the lock
+            workers.submit(second.set)
+        assert second.wait(PATIENCE)
+        workers.dismiss()
+
+
+def test_a_dismissal_ends_idle_threads_at_once() -> None:
+    """A stop doesn't wait until the threads have lingered for long enough."""
+    timing = Followed(0)
+    workers, burst = Workers(4, timing=timing), Gate()
+    burst.occupy(workers, 4)
+    burst.open.set()
+    timing.rest(4)
+    workers.dismiss()
+    assert all(map(ended, burst.threads))
+
+
 def test_a_dismissed_thread_takes_no_new_work_with_it() -> None:
     """Work that comes right after a dismissal is done, though threads that were idle have not gone home yet."""
     workers, first, second = Workers(2), threading.Event(), threading.Event()
     workers.submit(first.set)
     assert first.wait(PATIENCE)
     idle(workers)
-    with workers.changed:
+    with lock_of(workers):
         workers.dismiss()
         workers.submit(second.set)
     assert second.wait(PATIENCE)
@@ -187,8 +254,8 @@ def test_a_forked_child_starts_empty() -> None:
     authenticator.occupy(workers)
     parents = threading.Event()
     workers.submit(parents.set)
-    workers._idle.add(threading.current_thread())  # a real one would take the parent's work
-    holder = threading.Thread(target=workers.changed.acquire)
+    workers._idle.append(*workers._workers)  # as if it waited for work, which no thread of the child does
+    holder = threading.Thread(target=lock_of(workers).acquire)
     holder.start()
     assert ended(holder)
     begin_child()
@@ -218,9 +285,9 @@ def test_an_interrupted_submit_costs_no_thread(monkeypatch: pytest.MonkeyPatch) 
     workers.dismiss()
 
 
-def idle(workers: Workers) -> None:
-    """Come back when a thread has nothing to do."""
-    while not workers.idle:
+def idle(workers: Workers, number: int = 1) -> None:
+    """Come back when so many threads have nothing to do."""
+    while workers.idle < number:
         pass
 
 
