@@ -40,10 +40,10 @@ EQUIVALENT: dict[str, str] = {
         "Only a thread that sets it at the very instant of the fork would leave its lock held."
     ),
     "texts._without_secrets: break -> nothing": "The same pattern finds nothing in what it has left.",
-    'threads.Workers.threads: with self.changed: -> with __import__("contextlib").nullcontext():': (
+    'threads.Workers.threads: with self._lock: -> with __import__("contextlib").nullcontext():': (
         "One reading is one step."
     ),
-    'threads.Workers.idle: with self.changed: -> with __import__("contextlib").nullcontext():': (
+    'threads.Workers.idle: with self._lock: -> with __import__("contextlib").nullcontext():': (
         "One reading is one step."
     ),
     "app.FireCron.__init__: self._stops = 0 -> self._stops = 1": "Two readings are compared, whatever it began with.",
@@ -349,8 +349,10 @@ EQUIVALENT: dict[str, str] = {
     "texts._without_secrets: if word in lower: -> if True:": (
         "It saves a search: without the word the pattern finds nothing."
     ),
-    'threads.Workers.submit: thread = threading.Thread(target=self._run, name="firecron-worker", daemon=True) -> '
-    "thread = threading.Thread(target=self._run, daemon=True)": ("A thread's name is for people."),
+    'threads._Worker.__init__: self.thread = threading.Thread(target=run, args=(self,), name="firecron-worker", '
+    "daemon=True) -> self.thread = threading.Thread(target=run, args=(self,), daemon=True)": (
+        "A thread's name is for people."
+    ),
     'process._not_started: why = "it is not executable" if isinstance(error, PermissionError) else '
     'error.strerror or str(error) -> why = "it is not executable" if isinstance(error, PermissionError) else '
     "error.strerror": ("What the system refuses always has its words."),
