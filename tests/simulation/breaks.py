@@ -164,7 +164,7 @@ BREAKS = (
         "        self.has_news = True",
     ),
     Break("a worker's wake-up is lost", "base.threads",
-          "                worker.called.notify()  # first: after Ctrl-C here it has no work, and ends by itself\n", ""),
+          "                worker.called.notify()  # first: after Ctrl-C here it ends without work\n", ""),
     Break("a stop waits for nobody", "scheduler.engine",
           "        self.heartbeat.leave()\n", ""),
     Break("a claim forgets the newest success", "lock.record",

@@ -141,7 +141,7 @@ class Workers:
         with self._lock:
             if self._idle:
                 worker = self._idle.pop()
-                worker.called.notify()  # first: after Ctrl-C here it has no work, and ends by itself
+                worker.called.notify()  # first: after Ctrl-C here it ends without work
                 worker.work = work
             elif len(self._workers) < self._number:
                 self._start(work)
