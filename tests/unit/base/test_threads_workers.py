@@ -169,16 +169,15 @@ def test_some_work_now_and_then_keeps_one_thread() -> None:
     burst.occupy(workers, 4)
     burst.open.set()
     timing.rest(4)
-    threads: set[threading.Thread] = set()
+    job = Gate()
+    job.open.set()
     for _ in range(6):
-        done = threading.Event()
-        workers.submit(lambda done=done: (threads.add(threading.current_thread()), done.set()))  # type: ignore[misc]  # bound at once
-        assert done.wait(PATIENCE)
+        job.occupy(workers)
         idle(workers, workers.threads)
         for thread in burst.threads:
             timing.await_rest(thread)
         timing.pass_by(10)
-    assert len(threads) == 1
+    assert len(job.threads) == 1
     assert workers.threads == 1
     workers.dismiss()
 
