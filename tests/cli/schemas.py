@@ -85,6 +85,7 @@ ACT = exactly(of(TEXT, "key act name who"), of(NO_INSTANT, "at"), of(NO_TEXT, "w
 ACTS = exactly({"acts": each(ACT)})
 CONTEXT = exactly({"context": exactly(of(TEXT, "name database prefix"))})
 CONTEXTS = exactly({"file": TEXT, "contexts": each(exactly(of(TEXT, "name database prefix")))})
+INIT = exactly(of(TEXT, "folder service database"), of(NO_TEXT, "project region"), of(each(TEXT), "written kept"))
 CHANGED = exactly({"changed": TRUTH, "lock": LOCK})
 # Of what the catalogue says where its entry can be read.
 PLACE = of(NO_TEXT, "service revision where")

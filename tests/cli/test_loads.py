@@ -38,7 +38,7 @@ HEAVY = {
     "uvicorn",
 }
 HELP = "cli cli.commands"
-NEXT = f"""{HELP} cli.commands.jobs cli.contexts cli.options cli.output
+NEXT = f"""{HELP} cli.commands.jobs cli.contexts cli.names cli.options cli.output
     app base base.clocks base.events base.flag base.identity base.instants base.texts
     cron cron.line cron.schedule cron.words cron.zoned_line
     errors jobs jobs.about jobs.decorator jobs.options scheduler scheduler.startup

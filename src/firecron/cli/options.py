@@ -31,6 +31,7 @@ from firecron.app import FireCron
 from firecron.base.instants import to_datetime, to_milliseconds, to_text
 from firecron.base.texts import plain
 from firecron.cli.contexts import complete_context, named
+from firecron.cli.names import complete_job
 from firecron.cli.output import Exit, Failure, answering
 from firecron.cron.schedule import DEFAULT_ZONE, Schedule
 from firecron.errors import ConfigurationError, Denied
@@ -46,9 +47,15 @@ T = TypeVar("T")
 # --- options and arguments
 
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output.")]
-Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job, which is its lock's name.")]
+Name: TypeAlias = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="Name of the job, which is its lock's name.", autocompletion=complete_job),
+]
 OnlyName: TypeAlias = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="Show only this job or lock. A lock has its job's name.")
+    str | None,
+    typer.Argument(
+        metavar="NAME", help="Show only this job or lock. A lock has its job's name.", autocompletion=complete_job
+    ),
 ]
 Why: TypeAlias = Annotated[str | None, typer.Option("--why", help="The reason, for those who look later.")]
 Until: TypeAlias = Annotated[

@@ -64,6 +64,7 @@ COMMANDS = {
     "exec": ("exec:execute", "Run COMMAND under a lock, which is renewed while COMMAND runs."),
     "doctor": ("doctor:doctor", "Find out what is wrong here, and how to fix it."),
     "rules": ("doctor:rules", "Print the security rules that limit firecron to its own nodes."),
+    "init": ("init:init", "Write what a new service needs, and overwrite nothing."),
     "context": ("context:context", "Name databases, for the option --context of the others."),
 }
 # What the commands are for. The help lists them so.
@@ -71,7 +72,7 @@ GROUPS = {
     "Look": ("status", "check", "page", "runs", "locks", "acts", "doctor", "context"),
     "Act": ("pause", "resume", "hold", "unhold", "mute", "unmute", "cancel", "unlock", "forget"),
     "Run": ("run", "work", "exec"),
-    "Develop": ("jobs", "next", "rules", "emulator", "demo"),
+    "Develop": ("init", "jobs", "next", "rules", "emulator", "demo"),
 }
 # These need no database, or have one of their own.
 _WITHOUT_DATABASE = ("demo", "emulator", "jobs", "next", "rules", "context")
@@ -100,6 +101,7 @@ EXAMPLES = {
     "exec": "--lock report --cron '30 2 * * *' --timezone Europe/Berlin -- ./report.sh",
     "doctor": "myservice.main:crons",
     "rules": "--prefix ops/cron > database.rules.json",
+    "init": "--project orders-prod --region europe-west1",
     "context": "add prod --database https://orders.firebaseio.com --prefix ops/cron",
 }
 

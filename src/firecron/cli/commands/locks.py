@@ -19,6 +19,7 @@ from rich.text import Text
 from firecron.base.instants import to_text
 from firecron.base.texts import plain
 from firecron.cli.lines import clock_time, lock_lines, rank
+from firecron.cli.names import complete_job
 from firecron.cli.options import (
     Interval,
     Json,
@@ -291,7 +292,7 @@ def _act_line(act: Act, now: int) -> Text:
 
 # --- the catalogue
 
-Names = Annotated[list[str], typer.Argument(metavar="NAME", help="Names of the jobs.")]
+Names = Annotated[list[str], typer.Argument(metavar="NAME", help="Names of the jobs.", autocompletion=complete_job)]
 History = Annotated[bool, typer.Option("--history", help="Also delete their histories and steps.")]
 Force = Annotated[bool, typer.Option("--force", help="Also forget jobs that a live program runs.")]
 

@@ -19,6 +19,7 @@ from firecron.base.instants import to_milliseconds, to_text
 from firecron.base.texts import plain
 from firecron.cli.contexts import here
 from firecron.cli.lines import RUN_STYLES, distance, hold_lines, took
+from firecron.cli.names import complete_job
 from firecron.cli.options import Interval, Json, Watch, database_of, no_such
 from firecron.cli.output import Exit, Failure, Output, answering, with_remedy
 from firecron.cli.watching import Changes, View, give, news
@@ -32,7 +33,8 @@ from firecron.runs.entry import Entry
 from firecron.settings import Settings
 
 Jobs: TypeAlias = Annotated[
-    list[str] | None, typer.Argument(metavar="JOB", help="Names of jobs; all jobs unless given.")
+    list[str] | None,
+    typer.Argument(metavar="JOB", help="Names of jobs; all jobs unless given.", autocompletion=complete_job),
 ]
 Expect: TypeAlias = Annotated[
     list[str] | None,
