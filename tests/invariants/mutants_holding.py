@@ -24,7 +24,7 @@ REQUESTS = "tests/stores/test_lock_proxies.py"
 
 PROTOCOL = in_file(
     "lock/protocol.py",
-    ("snapshot = known or ABSENT", "snapshot = ABSENT", EXCHANGES),
+    ("(known or ABSENT, False)", "(ABSENT, False)", EXCHANGES),
     ("if isinstance(decision, Mine | Refused) and not is_fresh:", "if False:", EXCHANGES),
     ("        written.setdefault(decision.trust.expires_at, decision.trust)\n", "", EXCHANGES),
     (
@@ -82,8 +82,8 @@ PROTOCOL = in_file(
     ("        if _is_cancelled(node, holder, fence, now):\n", "        if False:\n", EXCHANGES),
     ("            if snapshot == denied:\n                raise\n", "            raise\n", EXCHANGES),
     (
-        "expect(answer, Snapshot), True\n        yield from overtaken(tries)\n\n\ndef _now",
-        "expect(answer, Snapshot), True\n\n\ndef _now",
+        "expect(answer, Snapshot), True\n        yield from overtaken(tries)\n\n\ndef to_node",
+        "expect(answer, Snapshot), True\n\n\ndef to_node",
         EXCHANGES,
     ),
     ("            if snapshot == denied:\n", "            if False:\n", EXCHANGES),
@@ -189,7 +189,7 @@ LEASES = in_file(
 
 DATABASE = in_file(
     "lock/database.py",
-    ("        check_name(name)\n        for_ms", "        for_ms", CONTENDS),
+    ("check_name(name) if look is None else", "None if look is None else", CONTENDS),
     (
         "            self.settings.check_ttl(for_ms)  # it knows the rule, and the words\n",
         "            pass\n",
@@ -212,7 +212,7 @@ DATABASE = in_file(
         "",
         PATIENCE,
     ),
-    ("acquiring(bid.request, self.known.get(bid.name),", "acquiring(bid.request, None,", REQUESTS),
+    ("acquiring(bid.request, known,", "acquiring(bid.request, None,", REQUESTS),
     ("            self.known.put(lease.name, left)", "            pass", REQUESTS),
     ("        self.keeper.forget(lease)\n", "", LEASE),
     ("if higher == level or key in self._told:", "if False:", EVENTS),

@@ -319,10 +319,10 @@ INVARIANTS = (
         ("cron/schedule.py", "            return self.starting\n", "            return instant + self.every\n"),
         (
             "cron/schedule.py",
-            "return Cadence(timedelta(milliseconds=found), EPOCH)",
-            "return Cadence(timedelta(milliseconds=found), datetime.now(UTC).replace(microsecond=0))",
+            "EPOCH if starting is None else",
+            "datetime.now(UTC).replace(microsecond=0) if starting is None else",
         ),
-        ("cron/schedule.py", "starting.astimezone(UTC))", "starting.replace(tzinfo=UTC))"),
+        ("cron/schedule.py", "return value.astimezone(UTC)", "return value.replace(tzinfo=UTC)"),
     ),
     *_of(
         38,

@@ -60,8 +60,8 @@ VERDICT_MUTANTS = (
         ("since + expected, why=why", "since, why=why", HEALTH),
         # Late.
         ("default=limit)", "default=0)", HEALTH),
-        ("due if due < limit else None", "due if due <= limit else None", DAEMON),
-        ("due if due < limit else None", "due", DAEMON),
+        ("int(due) if due < limit else None", "int(due) if due <= limit else None", DAEMON),
+        ("int(due) if due < limit else None", "int(due)", DAEMON),
         ("        yield freed_at(record)\n", "", DAEMON),
         ("            yield to_milliseconds(record.slot)\n", "            pass\n", DAEMON),
         ("        yield since\n", "        pass\n", DAEMON),
