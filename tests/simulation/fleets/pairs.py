@@ -9,7 +9,7 @@ although its lock was free when it came.
 
 Which machine runs a tick differs, so it differs what the death of a machine leaves behind: where the lock of a tick was
 held in one of the worlds, the worlds are not the same as to this tick. Nor are they if an outage hits all machines
-while the tick may start: then the pauses between the tries decide whether one of them comes before its time is over.
+while the tick may start, or if an operator pauses or resumes its job then: that decides which tries are in time.
 """
 
 from __future__ import annotations
@@ -87,6 +87,9 @@ def _missed(jobs: Mapping[str, History], scenario: Scenario) -> frozenset[str]:
             is_out = any(
                 one.machine is None and one.start <= time + lasts and one.end >= time for one in scenario.spells
             )
-            if slot not in begun and not is_out and held(job, time - SECOND, time + _CLAIMED) is None:
+            is_paused = any(
+                start <= time + lasts and (end is None or end >= time - SECOND) for start, end in job.paused
+            )
+            if slot not in begun and not is_out and not is_paused and held(job, time - SECOND, time + _CLAIMED) is None:
                 found.add(f"{name} {slot}")
     return frozenset(found)
