@@ -131,8 +131,8 @@ LANE_BREAKS: tuple[LaneBreak, ...] = (
     LaneBreak(
         "a run that begins stays the current attempt",
         "lane",
-        ("        self.look = None\n        return self.leave(attempt)"),
-        ("        self.look = None\n        return self.settle()"),
+        "return [*self.leave(attempt), *self._cancel(self.line)]",
+        "return self.settle()",
         "by hand",
     ),
     LaneBreak(

@@ -16,10 +16,11 @@ from tests.interleaving.states import State
 
 from firecron.base.instants import to_milliseconds
 from firecron.jobs.job import Job
+from firecron.lock.lease import Lease
 from firecron.lock.protocol import Bid
 from firecron.lock.refusal import Refusal
 from firecron.runs.claimer import Claimed
-from firecron.runs.lane import Attempt, Lane, OpenTick, PendingClaim
+from firecron.runs.lane import HOLDS, NEWER, RUNS, Attempt, Lane, OpenTick, PendingClaim
 
 if TYPE_CHECKING:
     from tests.interleaving.lane_parts import Thread
@@ -56,6 +57,7 @@ class LaneMonitor:
         self._begun: set[tuple[str, str, int]] = set()
         self._bodies: dict[Thread, str] = {}
         self._held_until: dict[Attempt, float] = {}
+        self._looks: set[tuple[str, str]] = set()
         self._holds: dict[str, list[tuple[float, float, str]]] = {}
 
     def state(self, state: State) -> Hashable:
@@ -66,6 +68,7 @@ class LaneMonitor:
             tuple(token in self._over for token in self._tokens()),
             tuple(sorted(self._begun)),
             state.of(self._holds),
+            tuple(sorted(self._looks)),
             tuple((state.of(one), until) for one, until in self._held_until.items() if until > self._model.time),
         )
 
@@ -81,11 +84,22 @@ class LaneMonitor:
         """A tick comes to the lanes."""
         self._came[instance.name, job.name, slot] = Came()
 
+    def on_look(self, instance: Instance, job: Job) -> None:
+        """A look comes to the lanes."""
+        if not instance.lanes.stopping:
+            self._looks.add((instance.name, job.name))
+
+    def on_submit(self, instance: Instance) -> None:
+        """A worker is called."""
+        require(not instance.lanes.stopping, "a worker is called that was stopped")
+
     def on_ask(self, thread: Thread, bid: Bid) -> None:
         """A thread sends a request for the lock."""
         pending, token, thread.asked_at = thread.pending, bid.request.holder, self._model.time
         require(not thread.was_stopped, "an instance asks that was stopped")
         require(token not in self._over, "a token is used for another claim")
+        if pending is not None:
+            self._looks.discard((thread.instance.name, bid.name))  # each claim of a tick looks
         if pending is None or not pending.attempt.is_patient:
             return
         attempt = pending.attempt
@@ -134,11 +148,12 @@ class LaneMonitor:
             if came_now is not None:
                 came_now.said = came_now.said or refusal.reason
 
-    def on_event(self, instance: Instance, slug: str, name: str, fields: Mapping[str, object]) -> None:
+    def on_event(self, instance: Instance, slug: str, name: str, message: str, fields: Mapping[str, object]) -> None:
         """An instance emits an event."""
         if slug not in ("run.skipped", "run.missed") or self.is_closed:
             return
         slot = str(fields["slot"])
+        self._check_why(instance, name, slot, message)
         came = self._came.get((instance.name, name, slot))
         require(came is not None, f"{slot} is said to be left out, and never came")
         assert came is not None, "as required"
@@ -161,6 +176,7 @@ class LaneMonitor:
         self._won.add(token)
         if claim is None:
             return
+        self._looks.discard((name, job.name))
         if job.options.once_per_tick:
             attempt = int(record.attempt or 1)
             require((job.name, claim.slot, attempt) not in self._begun, f"{claim.slot} begins twice")
@@ -171,6 +187,9 @@ class LaneMonitor:
             is_left_out = came.said in ("run.skipped", "run.missed") and claim.trigger == "schedule"
             require(not is_left_out, f"{claim.slot} begins, and was said to be left out")
             came.said = f"begun by {claim.trigger}"
+            older = [one for one in self._came if one[:2] == (name, job.name) and one[2] < claim.slot]
+            is_in_turn = not job.options.keeps_all_waiting or all(self._came[one].said for one in older)
+            require(is_in_turn or thread.name in ("by hand", "by tick"), f"{claim.slot} begins before an older one")
         has_held = thread.attempt is not None and thread.attempt.results  # its own runs before that of the tick
         was_asked_at_once = self._model.time - thread.asked_at <= MARGIN  # else its request was under way for so long
         if claim.trigger == "schedule" and job.options.asks_in_waves and not has_held and was_asked_at_once:
@@ -204,6 +223,7 @@ class LaneMonitor:
         for (name, _, _), came in self._came.items():
             if name == instance.name:
                 came.said = came.said or how
+        self._looks = {one for one in self._looks if one[0] != instance.name}
         under_way = {thread.pending.bid.request.holder for thread in instance.threads if thread.pending is not None}
         for key, token in list(self._pending.items()):
             if key[0] == instance.name and token not in under_way:
@@ -222,6 +242,30 @@ class LaneMonitor:
                 )
                 if lane.current is not None and lane.state == "waiting" and instance.is_ticking:
                     self._check_wait(instance, lane, lane.current)
+                if lane.current is not None and lane.state == "waiting" and not lane.options.keeps_all_waiting:
+                    newest = max((one.due or "" for one in lane.line), default="")
+                    is_newest = newest <= (lane.current.due or "")
+                    require(is_newest, f"{newest} stands in line behind an older one that waits")
+                if lane.options.cancels_previous and instance.is_ticking:
+                    self._check_cancel(instance, name, lane)
+
+    def _check_why(self, instance: Instance, name: str, slot: str, message: str) -> None:
+        """A tick is skipped for a reason that its job's policy has, and that is so."""
+        lane = instance.lanes_by_name()[name]
+        is_for_runs, is_for_holds = message.endswith(RUNS), message.endswith(HOLDS)
+        require(not (lane.options.waits and (is_for_runs or is_for_holds)), f"{slot} queues, and is skipped")
+        if lane.options.keeps_all_waiting:
+            require(not message.endswith(NEWER), f"{slot} gives way to a newer tick, and all of them queue")
+        if not self._model.is_fine:  # else the run may be over by now
+            require(not is_for_runs or bool(lane.running), f"{slot} is skipped, and nothing runs")
+
+    def _check_cancel(self, instance: Instance, name: str, lane: Lane) -> None:
+        """The run that a tick stands in line for is asked to end, or is about to be."""
+        for attempt in lane.line:
+            runs = [one for one in instance.runner.active() if one.run.name == name and one.is_of_its_tick]
+            earlier = [one for one in runs if one.slot is not None and one.slot < (attempt.due or "")]
+            is_asked = all(one.lease.cancelled for one in earlier if isinstance(one.lease, Lease))
+            require(is_asked or instance.will_call(attempt), f"{attempt.due} waits for a run that it does not cancel")
 
     def _note_open(self, instance: Instance, name: str, lane: Lane) -> None:
         """Note which ticks are left to others, and which are not any more."""
@@ -252,7 +296,11 @@ class LaneMonitor:
             if not instance.is_alive:
                 continue
             for name, lane in instance.lanes_by_name().items():
+                if not {"pause", "remove", "replace"} & self._model.scenario.budget.keys():
+                    require((instance.name, name) not in self._looks, f"{instance.name} has forgotten a look")
                 waits = [lane.current, lane.open, lane.look, lane.pending, *lane.line, *lane.running, *lane.reserved]
+                # One that was planned after a stop is dropped by the next start.
+                require(lane.looks_at is None or not instance.is_ticking, f"a look of {name} is left")
                 require(not any(one is not None for one in waits), f"something of {name} is left in its lane")
             require(not instance.streams.follows, "a lock is followed for nobody")
 

@@ -256,7 +256,7 @@ class ModelEvents(Events):
     def emit(
         self, slug: Slug, name: str, level: int, message: str, error: BaseException | None = None, /, **fields: Any
     ) -> None:
-        self._instance.model.monitor.on_event(self._instance, slug, name, fields)
+        self._instance.model.monitor.on_event(self._instance, slug, name, message, fields)
 
 
 class ModelDatabase(Database):

@@ -29,6 +29,8 @@ DIED = {
 }
 ENDED = {**DIED, "releasedAt": START - 29_000}
 del ENDED["unfinished"]
+# A lock that another instance holds for the first twelve seconds, and a margin.
+HELD = {**DIED, "expiresAt": START + 12_000}
 
 
 QUEUE: Mapping[str, object] = {"overlap": "queue"}
@@ -66,6 +68,18 @@ CASES: Mapping[str, LaneScenario] = {
     "interrupted": LaneScenario(QUEUE, {"by_hand": 1, "interrupt": 1}, depth=6),
     "a minimum hold": LaneScenario(HOLD, {"by_hand": 1}, node=ENDED, depth=8),
     "a minimum hold beside another": LaneScenario(HOLD, instances=2, node=ENDED, depth=6),
+    "held": LaneScenario(QUEUE, {"deaf": 1}, hears=True, node=HELD, depth=11),
+    "held, all queue": LaneScenario(KEEP_ALL, {"by_hand": 1}, node=HELD, depth=11),
+    "held, a stop": LaneScenario(RERUN, {"stop": 1, "start": 1}, node=HELD, depth=11),
+    "held, a stop while it queues": LaneScenario(QUEUE, {"stop": 1, "start": 1}, hears=True, node=HELD, depth=11),
+    "a look, by hand": LaneScenario(RERUN, {"look": 1, "by_hand": 1}, node=DIED, depth=7),
+    "tickets, a stop": LaneScenario(budget={"beat": 1, "stop": 1, "start": 1}, depth=8),
+    "by tick, without an answer": LaneScenario(budget={"by_tick": 2, "unread": 1, "lose": 1}, depth=6),
+    "cancel here": LaneScenario(CANCEL, {"by_hand": 1}, depth=8),
+    "a stop, two places": LaneScenario({**ALLOW, "catch_up": "all"}, {"stop": 1}, node=ENDED, places=2, depth=8),
+    "a fork while it waits": LaneScenario(
+        {**ALLOW, "catch_up": "all"}, {"fork": 1, "start": 1, "lose": 1}, places=2, node=ENDED, depth=6
+    ),
     "a crash": LaneScenario(budget={"crash": 1}, instances=2, depth=6),
 }
 

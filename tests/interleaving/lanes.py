@@ -124,6 +124,7 @@ class Instance:
     # --- what the parts ask for
 
     def submit(self, work: Callable[[], object]) -> None:
+        self.model.monitor.on_submit(self)
         overtakable("submits a call")
         self.queue.append(work)
 
@@ -160,6 +161,12 @@ class Instance:
         if any(attempt in bound(call) for call in self.queue):
             return self.model.time
         return next((at for at, call in self.agenda.calls if attempt.plan in bound(call)), None)
+
+    def will_call(self, attempt: Attempt) -> bool:
+        """Whether a worker is called for an attempt, or will be, or is at it."""
+        calls = [*self.queue, *(call for _, call in self.agenda.calls), *(thread.work for thread in self.threads)]
+        is_on_its_way = any(thread.where in ("submits a call", "plans a call") for thread in self.threads)
+        return is_on_its_way or any(attempt in bound(call) for call in calls)
 
     def is_giving_up(self, token: str) -> bool:
         """Whether a claim is about to be dropped, or is being dropped."""
@@ -253,6 +260,7 @@ class Instance:
         self.begin("by tick", lambda: self.runner.run_tick(job, slot, "http"))
 
     def _look(self, job: Job) -> None:
+        self.model.monitor.on_look(self, job)
         self.begin("heartbeat", lambda: self.lanes.look(job, insists=True))
 
     def _look_back(self, job: Job) -> None:

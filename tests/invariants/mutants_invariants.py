@@ -304,7 +304,7 @@ INVARIANTS = (
         ("runs/claimer.py", "            if pause is None:\n", "            if True:\n"),
         ("runs/claimer.py", "return max(again, default=None)", "return None"),
         ("runs/runner.py", "run.slot is not None and run.slot < due", "run.slot is not None"),
-        ("runs/runner.py", "if runs else _LOOK_AGAIN", "if runs else None"),
+        ("runs/runner.py", "if earlier else _LOOK_AGAIN", "if earlier else None"),
         ("jobs/options.py", 'overlap in ("queue", "cancel_previous")', 'overlap == "queue"'),
     ),
     *_of(

@@ -353,6 +353,16 @@ def test_i50_a_run_that_is_about_to_begin_is_looked_for_again() -> None:
     assert one.runner.cancel_previous(one.attempt(slot(60))) == 1.0
 
 
+def test_i50_a_run_that_is_about_to_begin_is_looked_for_beside_a_run_by_hand() -> None:
+    """The run by hand is not the one that the tick asks to end: it goes on looking."""
+    fleet = Fleet(overlap="cancel_previous")
+    one = fleet.instance()
+    found: list[float | None] = []
+    fleet.body = lambda run: found.append(one.runner.cancel_previous(one.attempt(slot(60))))
+    assert one.crons.registry.trigger(NAME).outcome == "succeeded"
+    assert found == [1.0]
+
+
 @pytest.mark.parametrize("is_own", [True, False])
 def test_i50_a_run_by_hand_is_left_alone(is_own: bool) -> None:
     """With cancel_previous a tick waits for a run by hand, and doesn't cancel it."""

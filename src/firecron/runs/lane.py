@@ -45,7 +45,8 @@ answer; `claimed`, the newest tick that its attempts have seen claimed, by whome
 
 A dash says that the event can't come: only the worker that tries with the attempt reports what became of its try.
 After each change the lane is settled: if there is no current attempt and a place is free, the first in line is called.
-If all places are taken by runs, the line stays if ticks queue, and is skipped if they don't. A look comes after all
+If all places are taken by runs, the line stays if ticks queue, and is skipped if they don't. With `cancel_previous` a
+tick that stands in line has the run before it cancelled, as it comes and as that run begins. A look comes after all
 ticks; one is enough, and none is needed once a run begins, because the run's claim has looked.
 
 A worker that comes goes on with the attempt that is called by then (`called`): if a newer one has taken the place of
@@ -282,9 +283,7 @@ class Lane:
     def stand(self, attempt: Attempt) -> list[LaneCommand]:
         """An attempt comes. A tick that comes while its job runs here is skipped now, not once a worker is free."""
         commands = [*self._line_up(attempt), *self.settle()]
-        if attempt in self.line and attempt.job.options.cancels_previous:
-            commands.append(LaneCommand("cancel", attempt))
-        return commands
+        return [*commands, *self._cancel([attempt])]
 
     @property
     def called(self) -> Attempt | None:
@@ -328,7 +327,7 @@ class Lane:
         """The attempt has its lock, and its run begins."""
         self.running.add(attempt)
         self.look = None
-        return self.leave(attempt)
+        return [*self.leave(attempt), *self._cancel(self.line)]
 
     def end(self, attempt: Attempt, *, goes_on: bool, holds: bool) -> list[LaneCommand]:
         """A run has ended. If its attempt goes on with another claim, it comes before all others in line.
@@ -428,6 +427,10 @@ class Lane:
             return commands if holds else [*commands, *self._drop_claim(commands)]
         self.current, self.state = self.line.pop(0), "called"
         return [*commands, LaneCommand("call", first)]
+
+    def _cancel(self, attempts: list[Attempt]) -> list[LaneCommand]:
+        """Have the runs end for which these stand in line, if that is the policy of their job."""
+        return [LaneCommand("cancel", one) for one in attempts if one in self.line and one.job.options.cancels_previous]
 
     def _line_up(self, attempt: Attempt) -> list[LaneCommand]:
         """Put an attempt in line. Only the newest one stays, unless all ticks queue."""

@@ -254,8 +254,8 @@ class Runner:
             runs = [execution for execution in self.active() if execution.run.name == job.name]
             earlier = [run for run in runs if run.is_of_its_tick and run.slot is not None and run.slot < due]
             leases = [run.lease for run in earlier if isinstance(run.lease, Lease)]
-            # A run that has claimed and not begun is not under way yet, so look again.
-            return self._claimer.cancel_here(job, due, leases) if runs else _LOOK_AGAIN
+            # A run that has claimed and not begun is not under way yet, so look again. One by hand is none of these.
+            return self._claimer.cancel_here(job, due, leases) if earlier else _LOOK_AGAIN
 
     def active(self) -> list[Execution]:
         """Return the runs under way."""

@@ -314,6 +314,17 @@ def test_a_tick_cancels_the_run_that_it_stands_behind() -> None:
     assert str(bench) == "new called: call new"
 
 
+@pytest.mark.parametrize(("options", "cancels"), [(CANCEL, True), (QUEUE, False)])
+def test_a_run_that_begins_is_cancelled_by_the_tick_that_came_during_its_try(
+    options: dict[str, object], cancels: bool
+) -> None:
+    """What that tick found to cancel before has ended: a catch-up, or a run by hand that was none of its business."""
+    bench = Bench("trying", options)
+    bench.lane.stand(bench.new)
+    bench.told = bench.lane.begin(bench.old)
+    assert str(bench) == "-, new in line, old runs" + ": cancel new" * cancels
+
+
 def test_all_that_queue_come_in_the_order_of_their_ticks() -> None:
     """Ticks with a grace of their own stand behind a run, in whatever order they came, and run one after another."""
     bench = Bench("trying", KEEP_ALL)
