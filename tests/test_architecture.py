@@ -75,9 +75,9 @@ CALLED_IN = {
     # The prefix is put before the paths of the nodes once. The demonstration has none.
     "Paths": ("lock.database", "demo.show"),
     "ask_metadata": ("base.identity", "cloud_logging", "page.reads"),
-    # Each waits for something else: a lock, a renewal, a command's tick, a tick's grace, RTDB's time. Where a write
+    # Each waits for something else: a lock, a renewal, an ask, a tick's grace, RTDB's time. Where a write
     # is tried again until a deadline, `wait_or_raise` waits.
-    "backoff": ("base.clocks", "lock.keeper", "lock.waiting", "runs.claimer", "scheduler.ticker"),
+    "backoff": ("base.clocks", "lock.keeper", "lock.waiting", "runs.claimer", "scheduler.asks", "scheduler.ticker"),
 }
 # The form of an instant as a text, and who may write it: a line of the log has milliseconds as well.
 FORMS = ("%Y-%m-%dT", "%FT")

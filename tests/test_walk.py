@@ -24,8 +24,9 @@ CEILINGS = {
     "tick": Ceiling(32, 43, parses=2),
     "hold": Ceiling(18, 22, parses=2),
     # A store is called by its target's name, which the page shows; a verdict has what a program says about its job. The
-    # holds and the mutes are read with the catalogue. What to do is a remedy: its words, and when it is offered.
-    "page": Ceiling(37, 42, parses=1),
+    # holds and the mutes are read with the catalogue, the asks beside it. What to do is a remedy: its words, and when
+    # it is offered.
+    "page": Ceiling(38, 42, parses=1),
 }
 
 

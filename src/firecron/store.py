@@ -149,6 +149,15 @@ class Paths:
         """Return the path of what people were told of one job."""
         return f"{self.told}/{name}"
 
+    @property
+    def asks(self) -> str:
+        """The path of the runs that operators have asked for. The node has a child for each job, by name."""
+        return self._below("cron-asks")
+
+    def ask(self, name: str) -> str:
+        """Return the path of what is asked for of a job."""
+        return f"{self.asks}/{name}"
+
     def hold(self, name: str) -> str:
         """Return the path of one hold."""
         return f"{self.holds}/{name}"

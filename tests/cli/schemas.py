@@ -130,6 +130,10 @@ LAST_RUNS = exactly({"jobs": each(exactly({"name": TEXT, "last": perhaps(RUN), "
 
 MATCHING_RUNS = exactly({"jobs": each(exactly({"name": TEXT, "runs": each(RUN)}))})
 
+# What an operator has asked for.
+ASK = exactly(of(TEXT, "id by kind"), {"at": INSTANT}, of(NO_TEXT, "why tick"), of(TRUTH, "taken"))
+ASKED = exactly({"job": TEXT, "ask": ASK, "attended": perhaps(TRUTH)})
+
 # What a program says of a job or a leader.
 ABOUT = of(NO_TEXT, "description owner runbook")
 VERDICT = {
@@ -142,6 +146,7 @@ ROW = exactly(
     WARNED,
     DECLARED,
     of(perhaps(MUTE), "muted"),
+    of(perhaps(ASK), "ask"),
     of(NO_TEXT, "words role"),
     of(NO_INSTANT, "next"),
     of(perhaps(LOCK), "lock"),

@@ -104,7 +104,7 @@ def test_the_commands_of_a_page_run(page: Path, section: str, rtdb: Rtdb, tmp_pa
         if command.program[:2] in (["firecron", "pause"], ["firecron", "acts"], ["firecron", "runs"]):
             # It has run before: a command takes no name that nobody has used.
             rtdb.set(f"/cron-locks/{command.program[2]}", {"expiresAt": 1, "releasedAt": 1})
-        if command.program[:2] in (["firecron", "forget"], ["firecron", "mute"]):
+        if command.program[:2] in (["firecron", "forget"], ["firecron", "mute"], ["firecron", "ask"]):
             # A program has declared it.
             rtdb.set(f"/cron-jobs/{command.program[2]}", {"line": "0 9 * * *"})
         if command.program[:2] == ["firecron", "hold"]:

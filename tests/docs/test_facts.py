@@ -22,6 +22,7 @@ from firecron.base.instants import to_datetime
 from firecron.cli import commands
 from firecron.jobs.catalogue import group_fields, probe
 from firecron.jobs.run import Trigger
+from firecron.lock.asks import AskedRun
 from firecron.lock.audit_log import Deed, make_act
 from firecron.lock.fields import PAUSE_FIELDS
 from firecron.lock.holds import JobHold
@@ -256,6 +257,12 @@ def test_a_hold_and_a_mute_are_listed_field_by_field() -> None:
         assert sorted(field for row in rows(OPERATING, heading) for field in named(row[0])) == sorted(written)
 
 
+def test_an_ask_is_listed_field_by_field() -> None:
+    """The table has each field of an ask, and no other."""
+    ask = AskedRun("job", "00ffa1", 1, "ann", "x", "slot", "2026-11-18T09:00:00Z", "t").to_node()
+    assert sorted(named(row[0])[0] for row in rows(OPERATING, "## The asks")) == sorted(ask)
+
+
 def test_what_people_were_told_is_listed_field_by_field() -> None:
     """The table has each field of what was told of a job, and no other."""
     told = Told("late", 1, "t", 2, 3, frozenset({"slack"}), "ok", 4, dict.fromkeys(get_args(ToldWord), 5)).to_node()
@@ -306,6 +313,7 @@ def test_every_field_that_is_mentioned_exists() -> None:
         "## The acts",
         "## The holds",
         "## The mutes",
+        "## The asks",
         "## What people were told",
     )
     fields = {field for heading in tables for row in rows(OPERATING, heading) for field in named(row[0])}

@@ -27,6 +27,7 @@ from firecron.errors import Stopping, Unavailable
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Result
 from firecron.jobs.run import Outcome, Run
+from firecron.lock.asks import Taking
 from firecron.lock.database import Database
 from firecron.lock.lease import Lease
 from firecron.lock.protocol import Bid, Held, Now, Swap, acquiring
@@ -330,7 +331,7 @@ class ModelRunner(Runner):
         current().attempt = attempt
         return super().go_on(attempt)
 
-    def _perform(self, job: Job, run: Run, claimed: Claimed, run_id: str = "") -> Ended:
+    def _perform(self, job: Job, run: Run, claimed: Claimed, run_id: str = "", taking: Taking | None = None) -> Ended:
         thread, process, outcome = current(), self._database.process, _CUT_SHORT
         monitor, lease = thread.instance.model.monitor, Lease(self._database, claimed.bid, claimed.held)
         execution = ModelExecution(run, lease, claimed.slot, claimed.is_of_its_tick)

@@ -159,15 +159,67 @@ def test_a_refused_run_says_why(rtdb: Rtdb, node: object, reason: str, why: str,
 
 
 @pytest.mark.parametrize("options", [{"role": "mailer"}, {"disabled": True}, None])
-def test_what_this_process_cannot_run_is_409(rtdb: Rtdb, options: dict[str, Any] | None) -> None:
-    """Without the code, without the role, or disabled: nothing runs, and the page says so before it is asked."""
-    declare(rtdb, "digest")
+def test_what_this_process_cannot_run_is_asked_for(rtdb: Rtdb, options: dict[str, Any] | None) -> None:
+    """Without the code, without the role, or disabled here: the instances that have the job are asked, and the page
+    shows who has asked. Another one that asks is told so, and no run is offered meanwhile.
+    """
+    declare_live(rtdb, "digest")
     made = [] if options is None else [distributed_cron("digest", "0 9 * * *", **options)(lambda: None)]
     page = Page(*made, **ACTING)
-    assert page.post(f"{DIGEST}/run").said == (409, "no_code")
     shown = page.get(DIGEST).body
-    assert (shown["runnable"], bool(shown["why_not_runnable"])) == (False, True)
+    assert (shown["runnable"], shown["why_not_runnable"]) == (True, None)
+    reply = page.post(f"{DIGEST}/run", {"why": "late feed"})
+    assert reply.status == 202
+    node = rtdb.get("/cron-asks/digest")
+    assert isinstance(node, dict)
+    assert {**node, "at": 0} == {"id": node["id"], "at": 0, "by": WHO, "why": "late feed", "kind": "run"}
+    assert reply.body["ask"]["id"] == node["id"]
+    assert reply.body["message"] == "a run of digest is asked for"
+    [row] = [row for row in page.get("/api/jobs").body["jobs"] if row["job"] == "digest"]
+    assert (row["ask"]["id"], row["ask"]["by"]) == (node["id"], WHO)
+    assert "run" not in row["acts"]
+    again = page.post(f"{DIGEST}/run", {})
+    assert again.said == (409, "asked")
+    assert WHO in again.body["message"]
+    shown = page.get(DIGEST).body
+    assert (shown["runnable"], WHO in shown["why_not_runnable"]) == (False, True)
+    assert acts(page) == [("ask", "digest", WHO, "late feed")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "node", "body", "word"),
+    [
+        ({"ticks": False}, None, {}, "no_ticks"),
+        ({"disabled": True}, None, {}, "disabled"),
+        ({}, {"paused": True}, {}, "paused"),
+        ({}, "text", {}, "malformed"),
+        ({"since": 1}, {"slot": SLOT, "expiresAt": 1, "releasedAt": 1}, {"slot": SLOT}, "slot_done"),
+        ({}, None, {"slot": "2099-01-01T09:00:00Z"}, "slot_early"),
+        ({}, None, {"slot": "2026-01-01T09:00:01Z"}, "bad_request"),
+        ({}, None, {"resume": "2026-01-01T09:00:00Z-manual-x"}, "bad_request"),
+        ({"once_per_tick": False}, None, {"resume": SLOT}, "no_steps"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_nobody_could_run_is_not_asked_for(
+    rtdb: Rtdb, fields: dict[str, Any], node: object, body: dict[str, str], word: str
+) -> None:
+    """The reply says why, and nothing is written: no instance runs what only a trigger runs, or what is paused."""
+    declare(rtdb, "digest", **fields)
+    rtdb.set("/cron-locks/digest", node)
+    page = Page(**ACTING)
+    assert page.post(f"{DIGEST}/run", body).said == (400 if word == "bad_request" else 409, word)
+    assert rtdb.get("/cron-asks") is None
     assert acts(page) == []
+
+
+def test_an_ask_that_nobody_can_take_says_so(rtdb: Rtdb) -> None:
+    """Without a live instance it is asked for nevertheless: one may come within five minutes."""
+    declare(rtdb, "digest")
+    reply = Page(**ACTING).post(f"{DIGEST}/run")
+    assert reply.status == 202
+    assert reply.body["message"] == "a run of digest is asked for; but no live instance has it now"
+    assert Page(**ACTING).post("/api/jobs/nobody/run").status == 404
 
 
 def test_a_run_goes_on_although_others_look(rtdb: Rtdb) -> None:

@@ -34,6 +34,9 @@ from tests.stores.least_privilege_ill_typed import ill_typed
 from tests.stores.least_privilege_legal import LEGAL
 from tests.stores.least_privilege_values import (
     ACT,
+    ASK,
+    ASKED,
+    ASKED_SLOT,
     BOUNDS,
     CANCELLED,
     DAY,
@@ -54,6 +57,7 @@ from tests.stores.least_privilege_values import (
     MUTE,
     MUTED,
     NOTICE,
+    OLD_ASK,
     OLDER,
     OVER,
     PAST,
@@ -64,6 +68,7 @@ from tests.stores.least_privilege_values import (
     SENT_NOTICE,
     SHARED,
     STEP,
+    TAKEN_BY,
     TEXTS,
     TICK,
     WITH,
@@ -78,6 +83,7 @@ OF_STRANGERS = (
     "remove the traceback of an earlier attempt", "forget the tracebacks of a job",
     "hold all jobs", "take a hold back", "delete a hold that is over", "mute a job", "unmute a job",
     "claim a message", "forget what was told of a job",
+    "ask for a run", "take an ask", "remove an ask that is taken",
 )  # fmt: skip
 STRANGERS = {"nobody": None, "another user": {"uid": "somebody"}, "a user without a uid": {"admin": True}}
 SECOND_SLOT = {"slot": RUNNING["slot"]}
@@ -284,6 +290,50 @@ FORBIDDEN = [
         )
     ),
     *(put(f"a mute of {name}", MUTED, path=f"cron-mutes/{name}") for name in ("1job", f"{LONGEST}j")),
+    # what operators have asked for
+    put("ask in place of an ask", {**ASKED, "id": "00ffa2"}, ASKED, ASK),
+    put("ask in place of one that is not over", ASKED, {**OLD_ASK, "at": NOW - 4 * MINUTE + 1}, ASK),
+    put("ask in place of one that is taken", {**ASKED, "id": "00ffa2"}, {**ASKED, **TAKEN_BY}, ASK),
+    *(put(f"an ask of {ms} ms ago", {**ASKED, "at": NOW - ms}, path=ASK) for ms in (-MINUTE - 1, MINUTE + 1)),
+    put("take what nobody has asked for", {**ASKED, **TAKEN_BY}, path=ASK),
+    put("take an ask twice", {**ASKED, "takenBy": "other"}, {**ASKED, **TAKEN_BY}, ASK),
+    put(
+        "take an ask that is over",
+        {**ASKED, **TAKEN_BY, "at": NOW - 6 * MINUTE},
+        {**ASKED, "at": NOW - 6 * MINUTE},
+        ASK,
+    ),
+    *(
+        put(f"take an ask with another {name}", {**ASKED_SLOT, **TAKEN_BY, name: value}, ASKED_SLOT, ASK)
+        for name, value in (
+            ("at", NOW - 1),
+            ("by", "ann"),
+            ("id", "00ffa2"),
+            ("kind", "resume"),
+            ("tick", "2026-11-18T08:00:00Z"),
+            ("why", "x"),
+        )
+    ),
+    delete("remove an ask", ASKED, ASK),
+    delete("remove an ask that is not over", {**OLD_ASK, "at": NOW - 4 * MINUTE + 1}, ASK),
+    *(put(f"an ask without its {name}", without(ASKED, name), path=ASK) for name in ("at", "by", "id", "kind")),
+    *(
+        put(f"an ask's {name} that is {value!r:.20}", {**ASKED_SLOT, name: value}, path=ASK)
+        for name, value in (
+            ("at", "now"),
+            ("by", 7),
+            ("by", "w" * 201),
+            ("id", "00ffag"),
+            ("id", "00ffa10"),
+            ("kind", "cancel"),
+            ("tick", 7),
+            ("tick", "w" * 41),
+            ("why", 7),
+            ("why", "w" * 501),
+        )
+    ),
+    *(put(f"take an ask by {value!r:.20}", {**ASKED, "takenBy": value}, ASKED, ASK) for value in (7, "t" * 101)),
+    *(put(f"an ask of {name}", ASKED, path=f"cron-asks/{name}") for name in ("1job", f"{LONGEST}j")),
     # what people were told
     *(
         put(f"what was told without its {name}", without(SENT_NOTICE, name), path=NOTICE)

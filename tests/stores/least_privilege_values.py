@@ -68,6 +68,12 @@ HOLDS_SOME: Node = {**HOLDS_ALL, "leaders": True, "match": "m" * 100, "service":
 WITH: Node = {**PAUSED, "pausedOver": "x" * 8_000, "pausedWith": HOLD[10:]}
 MUTE = "cron-mutes/job"
 MUTED: Node = {"by": "w" * 200, "until": NOW + 1, "why": "w" * 500}
+ASK = "cron-asks/job"
+ASKED: Node = {"at": NOW, "by": "w" * 200, "id": "00ffa1", "kind": "run", "why": "w" * 500}
+ASKED_SLOT: Node = {**ASKED, "kind": "slot", "tick": "2026-11-18T09:00:00Z"}
+ASKED_RESUME: Node = {**ASKED, "kind": "resume", "tick": "2026-11-18T09:00:00Z-manual-a1b2c3"}
+TAKEN_BY: Node = {"takenBy": "t" * 100}
+OLD_ASK: Node = {**ASKED, "at": NOW - 240_000, "id": "00ffa2"}
 NOTICE = "cron-told/job"
 CLAIMED_NOTICE: Node = {
     "againAt": NOW + 86_400_000, "changes": 1, "failingAt": NOW, "last": "x" * 20, "lateAt": NOW, "okAt": NOW,
@@ -163,7 +169,7 @@ def a_day_ahead(later: int) -> Iterator[Row]:
 RERUN: Node = {**CLAIMED, "slot": RUNNING["slot"], "unfinished": RUNNING["unfinished"], "attempt": 2}
 CANCELLED: Node = {**RUNNING, "cancel": RUNNING["fence"]}
 FAILED: Node = {**ENDED, "failures": 2, "outcome": "failed", "releasedAt": NOW, "expiresAt": NOW}
-SHARED = ("cron-instances", "cron-groups", "cron-jobs", "cron-hold", "cron-mutes", "cron-told")
+SHARED = ("cron-instances", "cron-groups", "cron-jobs", "cron-hold", "cron-mutes", "cron-told", "cron-asks")
 OLDER = "2026-11-18T08:00:00Z"
 
 

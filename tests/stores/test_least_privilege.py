@@ -36,7 +36,7 @@ from tests.stores.least_privilege_stored import (
     STORED_LEGAL,
     as_entry,
 )
-from tests.stores.least_privilege_values import DAY, SENT_NOTICE
+from tests.stores.least_privilege_values import ASKED_SLOT, DAY, SENT_NOTICE, TAKEN_BY
 from tests.stores.rule_mutants import Mutant, mutants
 from tests.stores.rule_questions import question
 
@@ -218,6 +218,7 @@ ENTRY = Entry(
         (("cron-hold", "$hold"), set(JobHold("", "", 1, 1, "", "", "", leaders=True).to_node())),
         (("cron-mutes", "$name"), {"by", "until", "why"}),
         (("cron-told", "$name"), set(SENT_NOTICE)),
+        (("cron-asks", "$name"), {*ASKED_SLOT, *TAKEN_BY}),
         (("cron-runs", "$name", "$key"), {*ENTRY.to_node(), "key"}),
         (("cron-steps", "$name", "$tick", "$step"), set(StepRecord(1, 1, 1, "me", 1, "1").to_node())),
         (("cron-instances", "$id"), {"seenAt", "startedAt", "instanceId", "jobs", "running"}),

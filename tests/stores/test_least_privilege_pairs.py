@@ -164,9 +164,9 @@ BEFORE = Rules.parse(before())
 
 
 def is_of_new_nodes(row: Row) -> bool:
-    """Whether the request is one to the holds, the mutes or what was told, which the version before does not know."""
+    """Whether the request is one to the holds, the mutes, what was told or the asks: the version before has none."""
     paths = [row.path, *(row.body if isinstance(row.body, dict) and row.path == "" else ())]
-    return any(path.startswith(("cron-hold", "cron-mutes", "cron-told")) for path in paths)
+    return any(path.startswith(("cron-hold", "cron-mutes", "cron-told", "cron-asks")) for path in paths)
 
 
 def test_rules_of_the_version_before_deny_only_what_is_new() -> None:

@@ -1,7 +1,7 @@
 """The audit log: writes pauses, and an entry in `cron-acts` for each act of an operator. Its one schema is here.
 
-    act     pause, resume, unlock, cancel, run, forget, hold, unhold, mute, unmute, or depose: the cancel of a leader's
-            term
+    act     pause, resume, unlock, cancel, run, ask, forget, hold, unhold, mute, unmute; depose: the cancel of a
+            leader's term; lapse: an ask that was not run
     name    the lock, which has its job's or leader's name; of a forget, the key in the catalogue; of a hold, what it
             is for, such as `every job`
     who     `user@host` as the command line claims, a visitor as the page has authenticated it, or a program's instance
@@ -40,7 +40,7 @@ from firecron.lock.fields import PAUSE_FIELDS, noted_pauses, reason
 from firecron.store import check_name
 
 Deed: TypeAlias = Literal[
-    "pause", "resume", "unlock", "cancel", "run", "forget", "depose", "hold", "unhold", "mute", "unmute"
+    "pause", "resume", "unlock", "cancel", "run", "ask", "lapse", "forget", "depose", "hold", "unhold", "mute", "unmute"
 ]
 
 # How many acts are kept.

@@ -7,6 +7,7 @@
     the catalogue   every five minutes, with the holds and the mutes; and when there is a new group of instances: its
                     jobs may be new, or have other schedules, by which no tick is late; and when other holds pause the
                     locks than before
+    the asks        every five minutes, and once they are three seconds old while a job is asked for
     the histories   the newest entry of a job that needs a hand, or whose lock doesn't say how its last run ended; and
                     of a job that a page shows, when its lock has changed
     the report      the verdicts alone, at most once in ten seconds, however many callers ask
@@ -145,6 +146,8 @@ class Board:
         self._newest = NewestEntries(database)
         self._declared = Shared(lambda _: self._status.declared(), timing, _CATALOGUE_AGE)
         self._groups = Shared(lambda _: self._read_groups(), timing, _GROUPS_AGE)
+        self._asks = Shared(lambda _: self._status.asks(), timing, _CATALOGUE_AGE)
+        self._has_asks = False
         locks = database.paths.locks
         self._nodes = Shared(lambda _: children(database.node(locks), locks), timing, _LOCKS_AGE)
         self._picture = Shared(lambda _: self._read_jobs(), timing, _PICTURE_AGE)
@@ -210,9 +213,18 @@ class Board:
     def done(self, *, of_many: bool = False) -> None:
         """Read the locks anew, because a visitor has changed one. With `of_many` also what is declared."""
         self._nodes.changed()
+        if self._has_asks:
+            self._asks.changed()
         if of_many:
             self._declared.changed()
         self.changed()
+
+    def asked(self) -> None:
+        """Read the asks anew, because a visitor has made one."""
+        self._asks.changed()
+        self.changed()
+        for wake in tuple(self._follows):
+            wake()
 
     @property
     def update(self) -> Update | None:
@@ -230,7 +242,10 @@ class Board:
         self.database.streams.discard(self._follows.pop(wake))
 
     def _read_jobs(self) -> SeenJobs:
-        return self._newest.put_into(self._status.evaluate(self._read(_GROUPS_AGE)), self._still_shown())
+        asks = self._asks.get(age=_LOCKS_AGE if self._has_asks else inf)
+        self._has_asks = bool(asks)
+        nodes = replace(self._read(_GROUPS_AGE), asks=asks)
+        return self._newest.put_into(self._status.evaluate(nodes), self._still_shown())
 
     def _still_shown(self) -> dict[str, float]:
         now = self.database.timing.mono()

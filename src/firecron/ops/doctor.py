@@ -158,7 +158,7 @@ class Examination:
                 about_rules = list(findings.rules(target.user, writes_elsewhere, takes_live_locks))
                 paths = self._database.paths
                 known = {"groups": paths.groups, "steps": paths.steps, "errors": paths.errors, "acts": paths.acts}
-                known |= {"holds": paths.holds, "mutes": paths.mutes, "told": paths.told}
+                known |= {"holds": paths.holds, "mutes": paths.mutes, "told": paths.told, "asks": paths.asks}
                 about_rules += [findings.old_rules(node) for node, path in known.items() if not self._may_see(path)]
                 if not self._may_declare():
                     about_rules.append(findings.old_rules("jobs"))

@@ -437,6 +437,7 @@ _UNKNOWN = {
     "jobs": "the rules don't let it write cron-jobs, so the catalogue of jobs stays empty",
     "holds": "the rules don't know cron-hold, so a job that is declared during a hold is not held",
     "mutes": "the rules don't know cron-mutes, so no job can be muted",
+    "asks": "the rules don't know cron-asks, so nobody can ask for a run where the code of the job is not at hand",
     "told": "the rules don't know cron-told, so firecron.notify tells nobody of a job",
 }
 

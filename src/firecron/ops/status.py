@@ -23,6 +23,7 @@ from firecron.cron.schedule import due_after, schedule_fields
 from firecron.cron.words import without_place
 from firecron.errors import Denied
 from firecron.jobs.catalogue import CatalogueEntry, Group, known_groups, read_declared
+from firecron.lock.asks import AskedRun, read_asks
 from firecron.lock.database import Database
 from firecron.lock.holds import JobHold, read_holds
 from firecron.ops.health import ALARMS, JobVerdict, VerdictWord, evaluate, undeclared
@@ -46,7 +47,8 @@ class Row:
     """A job at one instant: the verdict, the declaration, the lock, the next tick, and the last run in its history.
 
     `declared` is None if the entry in the catalogue can't be read. `lock` is None without a node. `next` is None if no
-    tick will come. `last` is None if there is no run, or none was asked for. Texts are safe to print.
+    tick will come. `last` is None if there is no run, or none was asked for. `ask` is what an operator has asked for.
+    Texts are safe to print.
     """
 
     verdict: JobVerdict
@@ -54,6 +56,7 @@ class Row:
     lock: LockView | None = None
     next: int | None = None
     last: Entry | None = None
+    ask: AskedRun | None = None
 
     @property
     def job(self) -> str:
@@ -75,6 +78,7 @@ class Row:
         return {
             **self.verdict.to_json(),
             "muted": self.verdict.mute and self.verdict.mute.to_json(),
+            "ask": self.ask and self.ask.to_json(),
             **schedule_fields(None if declared is None else declared.schedule),
             "words": self.words,
             "next": None if self.next is None else to_text(self.next),
@@ -120,13 +124,14 @@ class Declared:
 class Nodes:
     """What is judged: what is declared, the nodes of all locks, and the groups, as they were at `now`.
 
-    `groups` is None where the security rules don't let this user read them.
+    `groups` is None where the security rules don't let this user read them. `asks` are what operators have asked for.
     """
 
     declared: Declared
     locks: Mapping[str, object]
     groups: tuple[Group, ...] | None
     now: int
+    asks: Mapping[str, AskedRun] = field(default_factory=dict)
 
 
 class Status:
@@ -142,6 +147,10 @@ class Status:
         declared = self.declared(ends)
         locks = children(self._read(self._database.paths.locks, ends), self._database.paths.locks)
         return Nodes(declared, locks, self.groups(ends), self._database.now(ends))
+
+    def asks(self, ends: Deadline | None = None) -> dict[str, AskedRun]:
+        """Return what operators have asked for, by the jobs' names: nothing where the rules are older than asks."""
+        return read_asks(self._read_if_known(self._database.paths.asks, ends))
 
     def groups(self, ends: Deadline | None = None) -> tuple[Group, ...] | None:
         """Return the groups of instances; None where the security rules don't let this user read them."""
@@ -200,12 +209,13 @@ class Status:
         return SeenJobs(tuple(rows), tuple(others), nodes.now, holds)
 
     def _row(self, name: str, verdict: JobVerdict, nodes: Nodes) -> Row:
-        declared, node = nodes.declared.entries[name], nodes.locks.get(name)
+        declared, node, ask = nodes.declared.entries[name], nodes.locks.get(name), nodes.asks.get(name)
         return Row(
             verdict,
             None if declared is None else _printable(declared),
             None if node is None else self._view(name, node, nodes.now),
             None if declared is None else _next_tick(declared, verdict, nodes.now),
+            ask=None if ask is None or ask.is_over(nodes.now) else ask,
         )
 
     def _view(self, name: str, node: object, now: int) -> LockView:

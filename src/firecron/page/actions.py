@@ -1,10 +1,11 @@
 """What a POST does: run, pause, resume, unlock, cancel, forget. Each act is recorded with its visitor.
 
     200   done; a run has ended, whatever its outcome
+    202   this process has no code for the job, so an instance that has it is asked for the run (`lock/asks`)
     400   the body is not valid for the act
     404   there is no such job or lock
-    409   not done: this process has no code for the job, the lock refuses the run, it has changed since it was seen, or
-          a live instance has the job that is to be forgotten
+    409   not done: the lock refuses the run, no instance may be asked for it or one is asked already, it has changed
+          since it was seen, or a live instance has the job that is to be forgotten
     503   the database is away, or this instance is stopping
 
 What is not done says why in the page's words, and what to do (`ops/remedies`): the words of a refusal are the log's.
@@ -30,6 +31,7 @@ from firecron.cron.schedule import is_tick
 from firecron.errors import ConfigurationError, Stopping, StoreError, UnknownJob
 from firecron.jobs.registry import Result
 from firecron.lock.fields import LONGEST_WHY
+from firecron.ops.asks import NotAsked, RunAsks
 from firecron.ops.operator import Seen
 from firecron.ops.remedies import of_refusal, why_refused
 from firecron.ops.remedy import Remedy, freeing, service_in_words
@@ -79,7 +81,7 @@ class Actions:
         why_not, registry = code.why_not_runnable(name), code.registry
         if why_not is not None or registry is None:
             self._seen(name)  # a name that nobody knows is a 404, as for each other act
-            return problem(409, "no_code", f"{name} was not run: {why_not}", remedy=_ELSEWHERE)
+            return self._ask(name, slot, resume, why, who)
         if slot is not None and not is_tick(registry.get(name).options.schedule, to_text(slot)):
             raise _bad_body(f"slot {to_text(slot)} is no tick of {name}")
         with self._recorded(name, why, who):
@@ -93,6 +95,22 @@ class Actions:
                 # Raised by the job itself: Ctrl-C reaches the main thread only.
                 result = Result(None, "failed", error=error)
         return _ran(name, result, is_resumed=tick is not None)
+
+    def _ask(self, name: str, slot: datetime | None, resume: str | None, why: str | None, who: str) -> SiteReply:
+        """Ask the instances that have the code for the run."""
+        try:
+            found = RunAsks(self._reads.board.database).ask(name, slot=slot, resume=resume, why=why, by=who)
+        except ConfigurationError as error:
+            raise _bad_body(str(error)) from None
+        self._reads.board.asked()
+        if isinstance(found, NotAsked):
+            if found.word == "no_tick":
+                raise _bad_body(f"slot: {found.why}")
+            remedy = found.remedy or (_ELSEWHERE if found.word in ("no_ticks", "disabled") else None)
+            return problem(409, found.word, f"{name} was not run: {found.why}", remedy=remedy)
+        nobody = "; but no live instance has it now" if found.is_attended is False else ""
+        said = f"{found.ask.what} of {name} is asked for{nobody}"
+        return as_json(202, {"job": name, "ask": found.ask.to_json(), "message": said})
 
     @contextmanager
     def _recorded(self, name: str, why: str | None, who: str) -> Iterator[None]:

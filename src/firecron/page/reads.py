@@ -38,6 +38,7 @@ from firecron.jobs.registry import Registry
 from firecron.leaders.leader import Leader
 from firecron.lock.audit_log import Act
 from firecron.lock.refusal import SILENT_BEATS
+from firecron.ops.asks import why_not_askable
 from firecron.ops.board import Board, Shared
 from firecron.ops.operator import Operator
 from firecron.ops.remedies import acts_on, state_of_lock
@@ -119,8 +120,17 @@ class Code:
     def _row_json(self, row: Row) -> Json:
         fields = {name: _without_nulls(value) for name, value in row.to_json().items()}
         # No path leads to a key that can be no job's name.
-        acts = row.acts(can_run=self.why_not_runnable(row.job) is None) if is_name(row.job) else []
+        acts = row.acts(can_run=self.why_not_run(row) is None) if is_name(row.job) else []
         return {**fields, "acts": acts}
+
+    def why_not_run(self, row: Row) -> str | None:
+        """Return why a run of the job can't be started from here, neither by this process nor by one that is asked."""
+        if self.why_not_runnable(row.job) is None:
+            return None
+        if row.ask is not None:
+            return f"{row.ask}, and that is still to be run"
+        refused = why_not_askable(row.declared, row.lock)
+        return None if refused is None else refused.why
 
 
 def _without_nulls(value: object) -> object:
@@ -395,7 +405,7 @@ class Reads:
         holder = view if view is not None and view.state == "held" else None
         steps = self._steps(name, newest, holder)
         service = None if declared is None else declared.service
-        why_not = self.code.why_not_runnable(name)
+        why_not = self.code.why_not_runnable(name) if row is None else self.code.why_not_run(row)
         return {
             "now": to_text(seen.now),
             "job": None if row is None else row.to_json(),

@@ -193,8 +193,11 @@ class Claimer:
         # The next try comes at the end of the grace at the latest.
         return max(0.0, min(delay, pending.seconds_left(self._database.timing.mono())))
 
-    def claim_manually(self, job: Job, resumes: str | None = None) -> Claimed | Refusal:
-        """Acquire the lock for a run by hand, which claims no tick, but may resume the unfinished one."""
+    def claim_manually(self, job: Job, resumes: str | None = None, *, quietly: bool = False) -> Claimed | Refusal:
+        """Acquire the lock for a run by hand, which claims no tick, but may resume the unfinished one.
+
+        A refusal is told `quietly` if there will be more.
+        """
         options = job.options
 
         def fit(request: Request, current: Current, now: int) -> Request | Refused:
@@ -211,7 +214,7 @@ class Claimer:
         bid = self._bid(options, fit)
         answer = self._database.try_to_acquire(bid)
         if isinstance(answer, Refusal):
-            self._database.emit_refusal(answer)
+            self._database.emit_refusal(answer, quietly=quietly)
             return answer
         return Claimed(bid, answer, None)
 
@@ -491,7 +494,7 @@ class Resumer:
         self._claimer = claimer
         self._bookkeeper = bookkeeper
 
-    def claim(self, job: Job, key: str) -> Claimed | Refusal:
+    def claim(self, job: Job, key: str, *, quietly: bool = False) -> Claimed | Refusal:
         """Return the acquired lock for the next attempt at a tick, or the refusal.
 
         `key` is the key of the tick's entry in the history. Raise ConfigurationError if there can be no such tick.
@@ -502,17 +505,17 @@ class Resumer:
                 f'"{job.name}" has no steps, so a second attempt doesn\'t know what the first has done. A job with '
                 'overlap="allow" or once_per_tick=False can\'t be resumed: run it by hand'
             )
-        claimed = self._claimer.claim_manually(job, resumes=key)
+        claimed = self._claimer.claim_manually(job, resumes=key, quietly=quietly)
         if isinstance(claimed, Refusal):
             return claimed
         try:
             found = self._evaluated(job, key, claimed)
         except BaseException:
-            self._give_back(job, claimed)
+            self.give_back(job, claimed)
             raise
         if isinstance(found, Resumed):
             return replace(claimed, resumed=found)
-        self._give_back(job, claimed)
+        self.give_back(job, claimed)
         self._database.emit_refusal(found)
         return found
 
@@ -530,13 +533,19 @@ class Resumer:
             return found
         return Refusal(job.name, "slot_done", f'"{job.name}" is not resumed: {found}', slot=record.slot)
 
-    def _give_back(self, job: Job, claimed: Claimed) -> None:
-        """Release the lock as it was: it remembers the outcome of the last run, and counts no claim of the tick.
+    def give_back(self, job: Job, claimed: Claimed) -> None:
+        """Release the lock without a run, as it was: it remembers the outcome of the last run, and counts no claim.
 
-        What the claim has removed from the record is written to the history, whatever becomes of the release.
+        A tick that was claimed stays claimed: its run was interrupted before it began. What the claim has removed from
+        the record is written to the history, whatever becomes of the release.
         """
         lease = Lease(self._database, claimed.bid, claimed.held)
         try:
-            lease.release(before=_replaced_by(claimed.held))
+            if claimed.bid.request.momentary:
+                return  # it is released already
+            if claimed.claim is None:
+                lease.release(before=_replaced_by(claimed.held))
+            else:
+                lease.release(outcome="interrupted", tick=claimed.slot)
         finally:
-            self._bookkeeper.record_passed_over(job, claimed.held, None)
+            self._bookkeeper.record_passed_over(job, claimed.held, claimed.claim)

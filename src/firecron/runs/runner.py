@@ -33,6 +33,7 @@ from firecron.errors import Stopping
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry, Result
 from firecron.jobs.run import Outcome, Run, Trigger
+from firecron.lock.asks import Taking
 from firecron.lock.database import Database
 from firecron.lock.lease import Lease
 from firecron.lock.record import MOST_CLAIMS, LockRecord, after_release
@@ -60,6 +61,8 @@ _SLUGS: dict[Outcome, Slug] = {
 _LEVELS = {"succeeded": logging.INFO, "cancelled": logging.INFO, "interrupted": logging.WARNING}
 # The result of a run that has ended, and its entry for the history: None if another process writes the entry.
 Ended: TypeAlias = tuple[Result, Entry | None]
+# Another instance has taken what was asked for, or it is over.
+_NOT_TAKEN = Result(None, None)
 # The ending of a run whose thread was interrupted before its body returned an ending.
 _CUT_SHORT = CallResult("interrupted")
 
@@ -158,11 +161,11 @@ class Runner:
         with self._at_work():
             self._claimer.drop(pending)
 
-    def run_tick(self, job: Job, slot: str, trigger: Trigger) -> Result:
+    def run_tick(self, job: Job, slot: str, trigger: Trigger, taking: Taking | None = None) -> Result:
         """Run this tick now, whatever its grace, unless it or a later tick was claimed already.
 
         An abandoned run and missed ticks are run before it. If the database does not respond, the next call for the
-        same tick shares the token: a write whose reply was lost may still become a win.
+        same tick shares the token: a write whose reply was lost may still become a win. With `taking`, as below.
         """
         with self._place_at_once(job, slot, trigger) as attempt:
             if attempt is None:
@@ -177,31 +180,43 @@ class Runner:
                         self._lanes.leave_unanswered(attempt, pending)
                     return Result(None, None, answer)
                 assert isinstance(answer, Claimed), "a claim without patience gets its final answer at once"
+                is_own = answer.slot == slot
+                if is_own and taking is not None and not self._takes(job, answer, taking):
+                    return _NOT_TAKEN
                 self._lanes.play(Lane.occupy, attempt)
-                result = self._record(job, self._run_slot(attempt, answer))
-                if answer.slot == slot:
+                result = self._record(job, self._run_slot(attempt, answer, taking if is_own else None))
+                if is_own:
                     return _raised(result)
                 while not self.stopping and (left := self._hold_left(attempt)) > 0:
                     self._database.timing.sleep(min(left, _LOOK_AGAIN))
         raise AssertionError(f"{job.name}: more claims before {slot} than are possible")
 
-    def run_manually(self, job: Job, trigger: Trigger = "manual", resume: str | None = None) -> Result:
+    def run_manually(
+        self, job: Job, trigger: Trigger = "manual", resume: str | None = None, taking: Taking | None = None
+    ) -> Result:
         """Run the job once now, without claiming a tick.
 
-        With `resume`, the key of an entry in the history, the run is the next attempt at that tick.
+        With `resume`, the key of an entry in the history, the run is the next attempt at that tick. With `taking`, it
+        is what somebody has asked for, with the id of the ask. If another instance has taken it, nothing is run.
         """
-        run_id = secrets.token_hex(3)
+        run_id = secrets.token_hex(3) if taking is None else taking.ask.id
         with self._place_at_once(job, None, trigger) as attempt:
             if attempt is None:
                 return _still_runs(job)
-            claimed = self._claimer.claim_manually(job) if resume is None else self._resumer.claim(job, resume)
+            is_asked = taking is not None
+            if resume is None:
+                claimed = self._claimer.claim_manually(job, quietly=is_asked)
+            else:
+                claimed = self._resumer.claim(job, resume, quietly=is_asked)
             if isinstance(claimed, Refusal):
                 return Result(None, None, claimed)
+            if taking is not None and not self._takes(job, claimed, taking):
+                return _NOT_TAKEN
             self._lanes.play(Lane.occupy, attempt)
             job = _as_claimed(job, claimed)
             self._bookkeeper.record_passed_over(job, claimed.held, None)
             run = run_of(job, claimed, trigger, run_id)
-            return _raised(self._record(job, self._perform(job, run, claimed, run_id)))
+            return _raised(self._record(job, self._perform(job, run, claimed, run_id, taking)))
 
     def running(self) -> dict[str, int]:
         """Return how many runs of each job are under way on this instance."""
@@ -314,13 +329,23 @@ class Runner:
             self._lanes.play(Lane.leave, attempt)
             raise
 
+    def _takes(self, job: Job, claimed: Claimed, taking: Taking) -> bool:
+        """Take an ask under the lock that was just acquired for it. If that fails, give the lock back."""
+        is_taken, momentary = False, claimed.bid.request.momentary
+        try:
+            is_taken = taking.take(None if momentary else claimed.held.trust.ends(self._database.margin))
+        finally:
+            if not is_taken:
+                self._resumer.give_back(job, claimed)
+        return is_taken
+
     # --- the run
 
-    def _run_slot(self, attempt: Attempt, claimed: Claimed) -> Ended:
+    def _run_slot(self, attempt: Attempt, claimed: Claimed, taking: Taking | None = None) -> Ended:
         assert claimed.claim is not None
         job, attempt.claimed_at = _as_claimed(attempt.job, claimed), claimed.held.trust.reading
         self._bookkeeper.record_passed_over(job, claimed.held, claimed.claim)
-        return self._perform(job, run_of(job, claimed, claimed.claim.trigger), claimed)
+        return self._perform(job, run_of(job, claimed, claimed.claim.trigger), claimed, taking=taking)
 
     def _hold_left(self, attempt: Attempt) -> float:
         """Return how many seconds are left of the minimum hold of the attempt's last run, if it has run."""
@@ -341,7 +366,7 @@ class Runner:
             self._history.record(job.name, entry, result.error)
         return result
 
-    def _perform(self, job: Job, run: Run, claimed: Claimed, run_id: str = "") -> Ended:
+    def _perform(self, job: Job, run: Run, claimed: Claimed, run_id: str = "", taking: Taking | None = None) -> Ended:
         """Run the job, release its lock, and return the result.
 
         `run_id` is part of the history's key for a run without a slot.
@@ -358,6 +383,8 @@ class Runner:
         try:
             try:
                 self._begin(execution, job, claimed)
+                if taking is not None:
+                    taking.begin()
                 call_result = self._release(execution, execution.call_with_retries(), self._is_over(execution, job))
             except BaseException:
                 self._release(execution, _CUT_SHORT)

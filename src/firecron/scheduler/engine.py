@@ -4,6 +4,7 @@
     heartbeat ─ tickets ─► lanes
     heartbeat ─► recovery ─ abandoned and missed ticks ─► lanes
     heartbeat ─► lateness                                             reports jobs that are late
+    heartbeat ─► asks ─► runner                                       takes what operators have asked for
     leaders                                                           beside all that, on threads of their own
     lanes ─ an attempt that a worker was at ─► publisher              the catalogue
 
@@ -32,6 +33,7 @@ from firecron.runs.claimer import Claimer
 from firecron.runs.history import Bookkeeper, History
 from firecron.runs.lanes import Lanes
 from firecron.runs.runner import Runner
+from firecron.scheduler.asks import AskTaker
 from firecron.scheduler.heartbeat import Heartbeat, InstanceGroup
 from firecron.scheduler.lateness import Lateness
 from firecron.scheduler.publishing import CataloguePublisher
@@ -64,7 +66,11 @@ class Engine:
         self.group = InstanceGroup(database, self.registry, self.leaders, self.crew, self.lanes)
         self.leaders.tickets = self.group
         self.lateness = Lateness(database, self.registry, self.group, self.lanes, crew or Workers(1, lingers=0))
-        self.heartbeat = Heartbeat(database, self.registry, self.runner, self.recovery, self.group, self.lateness)
+        looks = crew or Workers(1, lingers=0)
+        self.asks = AskTaker(database, self.registry, self.runner, self.group, self.lanes, self.crew, looks)
+        self.heartbeat = Heartbeat(
+            database, self.registry, self.runner, self.recovery, self.group, self.lateness, self.asks
+        )
 
     def _new_ticker(self) -> Ticker:
         ticker = self.lanes.agenda = Ticker(self._database, self.lanes)
@@ -91,6 +97,7 @@ class Engine:
         self.lanes.forget_tickets()
         self.recovery.forget()
         self.lateness.forget()
+        self.asks.forget()
         self.leaders.stop()
         self.runner.stop(max(0.0, ends - self._database.timing.mono()) / 1000)
         self.leaders.abandon()
@@ -128,6 +135,7 @@ class Engine:
         self.is_ticking = False
         self.recovery.forget()
         self.lateness.forget()
+        self.asks.forget()
         self.ticker = self._new_ticker()
         for job in self.registry.jobs():
             if self.registry.ticks_here(job):

@@ -44,6 +44,7 @@ from firecron.lock.fields import LEADER
 from firecron.lock.refusal import PRUNED_BEATS, inspect_instances
 from firecron.runs.lanes import Lanes
 from firecron.runs.runner import Runner
+from firecron.scheduler.asks import AskTaker
 from firecron.scheduler.lateness import Lateness
 from firecron.scheduler.recovery import Recovery
 from firecron.store import ONE_MORE, SERVER_TIME
@@ -180,6 +181,7 @@ class Heartbeat:
         recovery: Recovery,
         group: InstanceGroup,
         lateness: Lateness,
+        asks: AskTaker,
     ) -> None:
         self._database = database
         self._root = database.paths.instances
@@ -189,6 +191,7 @@ class Heartbeat:
         self._recovery = recovery
         self._group = group
         self._lateness = lateness
+        self._asks = asks
         self._beat_due = -math.inf
         # The largest size of the group since it was found to have lost a third.
         self._peak = 0.0
@@ -305,7 +308,7 @@ class Heartbeat:
         self._prune_groups(now.server - _FORGOTTEN - self._database.margin, deadline)
 
     def work(self) -> None:
-        """Beat once, make a round of recovery if one is due, and have late jobs looked for."""
+        """Beat once, make a round of recovery if one is due, and have late jobs and asks looked for."""
         self._before, self._told = self._told, set()
         now, heartbeat = self._database.timing.mono(), self._database.settings.heartbeat * 1000
         # Instances that have started together, or were frozen together, need not beat together. Else the order of their
@@ -317,6 +320,7 @@ class Heartbeat:
         if not self.beat():
             return
         self._lateness.look_if_due()
+        self._asks.look_if_due()
         begins, prunes = self._choose()
         try:
             is_complete = self._recovery.make_if_due(self._beat_due, begins)

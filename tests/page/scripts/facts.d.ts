@@ -49,6 +49,15 @@ interface Last {
   error?: string;
 }
 
+interface Ask {
+  id: string;
+  at: Instant;
+  by: string;
+  why?: string;
+  tick?: string | null;
+  taken: boolean;
+}
+
 interface Job {
   job: string;
   verdict: string;
@@ -70,6 +79,8 @@ interface Job {
   last?: Last;
   lock?: LockView;
   remedy?: Remedy;
+  /** What an operator has asked for. */
+  ask?: Ask;
   /** What is offered, the primary act first. */
   acts: string[];
 }

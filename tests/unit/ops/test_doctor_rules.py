@@ -81,7 +81,7 @@ def test_rules_that_are_older_than_the_catalogue_are_warned_of(rtdb: Rtdb, block
     assert ("cron-jobs" in told.message, str(told.remedy)) == (True, DEPLOY)
 
 
-OLDER = ["cron-groups", "cron-steps", "cron-errors", "cron-acts", "cron-hold", "cron-mutes", "cron-told"]
+OLDER = ["cron-groups", "cron-steps", "cron-errors", "cron-acts", "cron-hold", "cron-mutes", "cron-told", "cron-asks"]
 
 
 @pytest.mark.parametrize("older_than", OLDER)

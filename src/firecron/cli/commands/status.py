@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated, TypeAlias
 
 import typer
@@ -104,7 +105,7 @@ class StatusView(View[SeenJobs]):
         self._names = names
 
     def read(self) -> SeenJobs:
-        nodes = self._status.read()
+        nodes = replace(self._status.read(), asks=self._status.asks())
         _check_names(nodes, self._settings, self._names)
         return self._newest.put_into(self._status.evaluate(nodes, self._names or None), self._names)
 

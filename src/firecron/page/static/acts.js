@@ -3,8 +3,8 @@
 import { $, find, focusHeir, h, mark, on, put, told } from "./dom.js";
 import { known } from "./known.js";
 import { live } from "./live.js";
-import { post } from "./server.js";
-import { localized, now } from "./time.js";
+import { get, post } from "./server.js";
+import { ago, local, localized, now, since } from "./time.js";
 import { hashOf, overviewHash, refreshView } from "./views.js";
 import { actOf, DESTROYING, isHeld, owner } from "./words.js";
 
@@ -30,8 +30,8 @@ const paused = ({ lock }) => `No instance starts it any more.${isHeld(lock) ? " 
 // Each act: its path, the verb of its dialog, its body, what the dialog says, and what it asks for.
 /** @type {Record<string, [string, string, (of: Subject, fields: any) => object, (of: Subject) => string, ...any[]]>} */
 const ACTS = {
-  run: ["run", "Run now", () => ({}), () => "It runs once, under its lock, where this page is served. It claims no tick."],
-  run_missed: ["run", "Run the tick", ({ tick }) => ({ slot: tick }), () => "It is claimed and run where this page is served. If somebody is faster, nothing happens."],
+  run: ["run", "Run now", () => ({}), () => "It runs once, under its lock, and claims no tick."],
+  run_missed: ["run", "Run the tick", ({ tick }) => ({ slot: tick }), () => "It is claimed and run. If somebody is faster, nothing happens."],
   run_again: ["run", "Run it again", ({ tick }) => ({ resume: tick }), () => "It is the next attempt. What its steps have recorded is not done again."],
   pause: ["pause", "Pause", toPause, paused, WHY, UNTIL],
   pause_until: ["pause", "Pause", toPause, paused, { ...UNTIL, label: "Until, in this browser's time", required: true, value: inAnHour }, WHY],
@@ -101,10 +101,11 @@ on($("dialog").querySelector("form"), "submit", async (event) => {
     setTimeout(() => live.wake(), 500);
   }
   try {
-    const { message } = await post(`api/jobs/${encodeURIComponent(name)}/${path}`, body(of, fields));
+    const { message, ask } = await post(`api/jobs/${encodeURIComponent(name)}/${path}`, body(of, fields));
     if (isOpen()) $("dialog").close();
     if (act === "forget") location.hash = overviewHash();
-    notice(name, message);
+    if (ask) follow(name, ask, notice(name, `Asked for, ${local(ask.at)}.`, 0));
+    else notice(name, message);
   } catch (error) {
     if (isOpen()) put($("complaint"), localized(error.message));
     else notice(name, error.message, 30);
@@ -114,6 +115,25 @@ on($("dialog").querySelector("form"), "submit", async (event) => {
   live.wake();
   refreshView();
 });
+
+/** Tell what becomes of an ask, until its run has ended or nobody has taken it: the run has the id of the ask. */
+async function follow(/** @type {string} */ name, /** @type {{ id: string, at: string, tick: string | null }} */ ask, /** @type {any} */ element) {
+  const say = (/** @type {string} */ text) => put(element.children[1], localized(text));
+  const isOf = ({ key }) => key && (ask.tick ? key === ask.tick : key.endsWith(`-${ask.id}`));
+  for (let waited = 0; element.isConnected; waited += 1) {
+    await new Promise((done) => setTimeout(done, Math.min(1_000 + 100 * waited, 5_000)));
+    const row = known.jobs.get(name);
+    if (row?.ask?.id === ask.id) {
+      say(row.ask.taken ? "Taken." : `Asked for ${ago(ask.at)}.`);
+      continue;
+    }
+    const detail = await get(`api/jobs/${encodeURIComponent(name)}`).catch(() => null);
+    const run = detail?.runs?.find((run) => isOf(run) && new Date(run.started ?? 0) >= new Date(ask.at));
+    if (run) return notice(name, `${run.outcome} on ${owner(run)}${run.error ? `: ${run.error}` : ""}`, run.outcome === "succeeded" ? 10 : 30);
+    if (detail?.running) say(`Running on ${owner(detail.running)}.`);
+    else if (since(ask.at) > 330_000) return notice(name, "Nobody has run it: the acts say why.", 30);
+  }
+}
 
 /** Tell of a job in place of what was told of it before: for a while, or until it is closed. */
 function notice(/** @type {string} */ name, /** @type {string} */ text, seconds = 10) {

@@ -47,6 +47,8 @@ export function nowOf(/** @type {Job} */ row) {
   const by = owner(lock) && `on ${owner(lock)}`;
   const lasting = (text, units = 1) => (text ? ` ${span(since(text), units)}` : "");
   const held = lock?.since ?? row.since;
+  const { ask } = row;
+  if (ask && !isHeld(lock) && verdict !== "paused") return [`asked by ${ask.by}${lasting(ask.at)} ago`, ask.why, needsHand(row)];
   const also = (text) => joined([row.warning !== true && text, warning], " · ") || why;
   if (verdict === "running") return [`running${lasting(held, 2)}${lock?.cancelled ? ", asked to stop" : ""}`, also(by), warning];
   if (verdict === "late") return [`late${lasting(row.due ?? row.since)}`, why, true];

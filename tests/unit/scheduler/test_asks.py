@@ -1,0 +1,370 @@
+"""Who takes what operators have asked for, when, and what becomes of it: by fleets in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.simulation.fleet import Fleet
+from tests.simulation.instance import Instance
+from tests.simulation.network import failing
+from tests.simulation.world import NAME, START, slot
+
+from firecron import distributed_cron
+from firecron.base.instants import to_text
+from firecron.errors import Unavailable
+from firecron.lock.asks import VALID, AskedRun, AskKind, Asks, new_ask
+from firecron.store import Snapshot
+
+NEVER = "0 0 1 1 *"
+
+
+class Bench(Fleet):
+    """A fleet whose job ticks once a year, so that all that runs was asked for."""
+
+    def __init__(self, line: str = NEVER, **options: object) -> None:
+        super().__init__(line, **options)
+        self.operator = Instance(self.world)
+        self.operator.live()
+
+    def several(self, number: int, **settings: Any) -> list[Instance]:
+        found = [self.instance(**settings) for _ in range(number)]
+        for one in found:
+            one.start()
+        self.world.advance(90)
+        assert self.runs == []
+        return found
+
+    def ask(self, kind: AskKind = "run", tick: str | None = None, name: str = NAME) -> AskedRun:
+        ask = new_ask(name, "ann@laptop", self.world.now(), "late feed", kind, tick)
+        assert Asks(self.operator.locks.database).make(ask) is None
+        return ask
+
+    def node(self, name: str = NAME) -> Any:
+        return self.world.store.get(f"cron-asks/{name}")
+
+    def lapses(self) -> list[str]:
+        acts: Any = self.world.store.get("cron-acts") or {}
+        found = [acts[key] for key in sorted(acts)]
+        return [act["why"].rpartition("not run: ")[2] for act in found if act["act"] == "lapse"]
+
+    def keys(self) -> list[str]:
+        return [run.idempotency_key for run in self.runs]
+
+
+@pytest.mark.parametrize("hears", [True, False])
+@pytest.mark.parametrize("number", [1, 4])
+def test_what_is_asked_for_runs_once(number: int, hears: bool) -> None:
+    """On one instance, with the id of the ask; with a stream within 2 s, else at the next beat. Then no ask is left."""
+    bench = Bench()
+    instances = bench.several(number, hears=hears)
+    ask = bench.ask()
+    bench.world.advance(2 if hears else 31)
+    assert bench.keys() == [f"{NAME}:manual:{ask.id}"]
+    assert bench.node() is None
+    bench.world.advance(VALID / 1000 + 60)
+    assert len(bench.runs) == 1
+    assert bench.lapses() == []
+    [taken] = [event for one in instances for event in one.events if event.slug == "ask.taken"]
+    assert (taken.name, taken.fields["by"], taken.fields["id"]) == (NAME, "ann@laptop", ask.id)
+    (key,) = bench.world.outcomes()
+    assert key.endswith(f"-manual-{ask.id}")
+
+
+@pytest.mark.parametrize("hears", [True, False])
+def test_an_ask_waits_while_the_lock_is_held(hears: bool) -> None:
+    """It is tried again every few seconds, by a few instances, and begins soon after the lock is free."""
+    bench = Bench()
+    one, *others = bench.several(5, hears=hears)
+    lease = one.acquire(NAME, 60)
+    bench.ask()
+    bench.world.advance(45)
+    assert bench.runs == []
+    for other in (one, *others):
+        other.network.requests()
+    lease.renew()
+    bench.world.advance(30)
+    tries = sum(other.network.requests("cron-locks").count("read") for other in (one, *others))
+    assert tries < 5 * 30
+    lease.release()
+    bench.world.advance(5)
+    assert len(bench.runs) == 1
+
+
+def pauses(bench: Bench, one: Instance) -> None:
+    bench.world.store.set(f"cron-locks/{NAME}/paused", True)
+
+
+def holds(bench: Bench, one: Instance) -> None:
+    one.acquire(NAME, 600)
+
+
+def leaves(bench: Bench, one: Instance) -> None:
+    one.crons.registry.remove(NAME)
+    one.crons.registry.add(distributed_cron("other", NEVER)(lambda: None))
+    bench.world.store.set("cron-groups", None)
+
+
+def fills(bench: Bench, one: Instance) -> None:
+    one.crew.is_full = True
+
+
+@pytest.mark.parametrize(
+    ("happens", "why"),
+    [
+        (pauses, "it is paused"),
+        (holds, "its lock was held, by"),
+        (leaves, "no live instance has the job"),
+        (fills, "no instance took it in time"),
+    ],
+)
+def test_an_ask_that_is_over_is_removed_with_the_reason(happens: Callable[[Bench, Instance], None], why: str) -> None:
+    """After five minutes nobody takes it; whoever sees it next removes it, and says why it was not run."""
+    bench = Bench()
+    one, _ = bench.several(1)[0], bench.instance()
+    happens(bench, one)
+    bench.ask()
+    bench.world.advance(VALID / 1000 + 62)
+    assert bench.node() is None
+    assert len(bench.lapses()) == 1
+    assert bench.lapses()[0].startswith(why)
+    assert [event.fields["why"] for event in one.events if event.slug == "ask.lapsed"] == bench.lapses()
+    bench.world.store.set(f"cron-locks/{NAME}", None)
+    bench.world.advance(120)
+    assert bench.runs == []
+
+
+def test_an_ask_is_valid_for_five_minutes() -> None:
+    """In its last second it is taken, and a second later not any more."""
+    for left, runs in ((1.0, 1), (-1.0, 0)):
+        bench = Bench()
+        (one,) = bench.several(1)
+        one.crew.is_full = True
+        bench.ask()
+        at = bench.node()["at"]
+        one.freeze((at + VALID - bench.world.now()) / 1000 - left)
+        bench.world.store.set(f"cron-asks/{NAME}/at", at)
+        one.crew.is_full = False
+        bench.world.advance((at + VALID - bench.world.now()) / 1000 + 60)
+        assert len(bench.runs) == runs
+        assert len(bench.lapses()) == 1 - runs
+
+
+@pytest.mark.parametrize("where", ["before it takes", "after it has taken"])
+def test_a_frozen_taker_runs_nothing_late(where: str) -> None:
+    """Frozen between its lock and `takenBy`, until its lease is over, it leaves the ask to another one. Frozen until
+    the reply to `takenBy` comes, it says that nobody runs it.
+    """
+    bench = Bench()
+    one, other = bench.several(2)
+    bench.ask()
+    swap, is_frozen = one.network.swap, list[str]()
+
+    def frozen(path: str, etag: str, node: dict[str, object] | None, deadline: Any) -> str | Snapshot:
+        if not path.startswith("cron-asks") or is_frozen:
+            return swap(path, etag, node, deadline)
+        is_frozen.append(path)
+        if where == "before it takes":
+            bench.world.advance(60)
+            return swap(path, etag, node, deadline)
+        answer = swap(path, etag, node, deadline)
+        bench.world.advance(60)
+        return answer
+
+    one.network.swap = frozen  # type: ignore[method-assign]  # as the wire, and slow
+    other.freeze(45)
+    bench.world.advance(200)
+    assert is_frozen
+    assert bench.node() is None
+    if where == "before it takes":
+        assert len(bench.runs) == 1
+        assert bench.lapses() == []
+    else:
+        assert bench.runs == []
+        assert bench.lapses() == ["the instance that took it was frozen until its lease was over"]
+    assert bench.world.node().get("releasedAt") is not None or "holder" not in bench.world.node()
+
+
+@pytest.mark.parametrize("was_written", [True, False])
+def test_a_lost_reply_to_the_taking_is_settled(was_written: bool) -> None:
+    """The node is read: the ask is this instance's, or it takes it now; it runs once."""
+    bench = Bench()
+    (one,) = bench.several(1)
+    bench.ask()
+    swap, lost = one.network.swap, list[str]()
+
+    def loses(path: str, etag: str, node: dict[str, object] | None, deadline: Any) -> str | Snapshot:
+        if path.startswith("cron-asks") and not lost:
+            lost.append(path)
+            if was_written:
+                swap(path, etag, node, deadline)
+            raise Unavailable("the reply was lost")
+        return swap(path, etag, node, deadline)
+
+    one.network.swap = loses  # type: ignore[method-assign]
+    bench.world.advance(40)
+    assert lost
+    assert len(bench.runs) == 1
+    bench.world.advance(VALID / 1000 + 60)
+    assert (len(bench.runs), bench.node(), bench.lapses()) == (1, None, [])
+
+
+def test_no_answer_to_the_taking_gives_the_lock_back() -> None:
+    """Nothing runs then; the same instance finds its token in the ask later, and runs what it has taken."""
+    bench = Bench()
+    (one,) = bench.several(1)
+    bench.ask()
+    swap, read, is_away = one.network.swap, one.network.read, [True]
+
+    def swaps(path: str, etag: str, node: dict[str, object] | None, deadline: Any) -> str | Snapshot:
+        if not path.startswith("cron-asks") or not is_away[0]:
+            return swap(path, etag, node, deadline)
+        swap(path, etag, node, deadline)
+        is_away[0] = False
+        one.network.next("read", before=failing(Unavailable("away")), times=50)
+        raise Unavailable("the reply was lost")
+
+    one.network.swap = swaps  # type: ignore[method-assign]
+    bench.world.advance(45)
+    assert bench.runs == []
+    assert bench.node()["takenBy"]
+    assert bench.world.node() is None or "releasedAt" in bench.world.node()
+    one.network.mend()
+    one.network.read = read  # type: ignore[method-assign]
+    bench.world.advance(31)
+    assert len(bench.runs) == 1
+    assert (bench.node(), bench.lapses()) == (None, [])
+
+
+def test_a_taker_that_dies_before_it_begins_is_told_of() -> None:
+    """Nobody takes the ask again. Once it is over it is removed, and the reason says that its taker has died."""
+    bench = Bench()
+    one, other = bench.several(2)
+    bench.ask()
+    swap = one.network.swap
+
+    def dies(path: str, etag: str, node: dict[str, object] | None, deadline: Any) -> str | Snapshot:
+        answer = swap(path, etag, node, deadline)
+        if path.startswith("cron-asks"):
+            one.crash()
+            bench.world.advance(10**9)
+        return answer
+
+    one.network.swap = dies  # type: ignore[method-assign]
+    other.freeze(40)
+    bench.world.advance(VALID / 1000 + 90)
+    assert (bench.runs, bench.node()) == ([], None)
+    assert bench.lapses() == ["the instance that took it died, or could not begin in time"]
+
+
+def test_the_run_of_an_ask_whose_taker_died_after_it_is_no_lapse() -> None:
+    """The history has the run: the ask was only not removed."""
+    bench = Bench()
+    (one,) = bench.several(1)
+    ask = bench.ask()
+    swap = one.network.swap
+
+    def keeps(path: str, etag: str, node: dict[str, object] | None, deadline: Any) -> str | Snapshot:
+        if path.startswith("cron-asks") and node is None:
+            raise Unavailable("away")
+        return swap(path, etag, node, deadline)
+
+    one.network.swap = keeps  # type: ignore[method-assign]
+    bench.world.advance(40)
+    assert bench.keys() == [f"{NAME}:manual:{ask.id}"]
+    one.crash()
+    bench.instance().start()
+    bench.world.advance(VALID / 1000 + 60)
+    assert (len(bench.runs), bench.node(), bench.lapses()) == (1, None, [])
+
+
+def test_a_missed_tick_is_asked_for() -> None:
+    """Its run claims the tick. If it, or a later one, is claimed already, the ask is removed with that reason."""
+    bench = Bench("0 9 * * *")
+    one, _ = bench.several(2)
+    bench.ask("slot", slot(0))
+    bench.world.advance(40)
+    assert [run.slot and to_text(run.slot) for run in bench.runs] == [slot(0)]
+    assert bench.world.node()["slot"] == slot(0)
+    bench.ask("slot", slot(0))
+    bench.world.advance(40)
+    assert (len(bench.runs), bench.node()) == (1, None)
+    assert len(bench.lapses()) == 1
+    assert one.world.node()["outcome"] == "succeeded"
+
+
+def test_a_failed_tick_is_asked_for_again() -> None:
+    """It is its next attempt. One that has succeeded is not run again, and the reason is told."""
+    bench = Bench("0 9 * * *")
+    bench.several(2)
+    bench.body = lambda run: 1 / 0
+    bench.ask("slot", slot(0))
+    bench.world.advance(40)
+    bench.body = lambda run: None
+    bench.ask("resume", slot(0))
+    bench.world.advance(40)
+    assert [(run.slot and to_text(run.slot), run.attempt) for run in bench.runs] == [(slot(0), 1), (slot(0), 2)]
+    bench.ask("resume", slot(0))
+    bench.world.advance(40)
+    assert (len(bench.runs), bench.node()) == (2, None)
+    assert "has succeeded" in bench.lapses()[0]
+
+
+@pytest.mark.parametrize("options", [{"overlap": "allow"}, {"once_per_tick": False}], ids=str)
+@pytest.mark.parametrize("kind", ["run", "slot"])
+def test_where_no_lock_keeps_takers_apart_the_swap_does(options: dict[str, object], kind: AskKind) -> None:
+    """An ask of a job without a lease, or without ticks in its record, begins once as well."""
+    bench = Bench("0 9 * * *", **options)
+    bench.several(4, hears=True)
+    bench.ask(kind, slot(0) if kind == "slot" else None)
+    bench.world.advance(90)
+    assert len(bench.runs) == 1
+    assert bench.node() is None
+
+
+def test_two_that_ask() -> None:
+    """The second is told who was first, also if both have found nothing there; over, another one takes its place."""
+    bench = Bench()
+    first = bench.ask()
+    asks, at = Asks(bench.operator.locks.database), bench.world.now()
+    second = new_ask(NAME, "bob", at, None, "run", None)
+    assert asks.make(second) == first
+    assert asks.make(first) is None
+    bench.world.advance(VALID / 1000)
+    second = new_ask(NAME, "bob", bench.world.now(), None, "run", None)
+    assert asks.make(second) is None
+    assert bench.node()["by"] == "bob"
+    assert bench.lapses() == ["nobody took it in five minutes"]
+
+
+@pytest.mark.parametrize("typed", ["x", 5, {"id": 7}, {"id": "a", "by": "b", "at": "c", "kind": "run"}])
+def test_what_was_typed_there_is_no_ask(typed: object) -> None:
+    """Nobody runs it, and an ask takes its place."""
+    bench = Bench()
+    (one,) = bench.several(1)
+    bench.world.store.set(f"cron-asks/{NAME}", typed)
+    bench.world.advance(40)
+    assert (bench.runs, bench.node()) == ([], typed)
+    bench.ask()
+    bench.world.advance(40)
+    assert len(bench.runs) == 1
+    assert [event for event in one.events if event.slug == "ask.failed"] == []
+
+
+def test_an_instance_of_a_large_group_looks_by_chance() -> None:
+    """With 12 / size, unless it is among the first three; they follow one stream, and look where there is none."""
+    bench = Bench()
+    (one,) = bench.several(1)
+    taker, group = one.crons.engine.asks, one.crons.engine.group
+    group.size = lambda: 200.0  # type: ignore[method-assign]
+    looks = []
+    for rank, chance in ((2.9, 1.0), (3.0, 0.0599), (3.0, 0.0601), (None, 1.0)):
+        group.rank = lambda what, rank=rank: rank  # type: ignore[method-assign,misc]
+        one.chance.value = chance
+        one.network.requests()
+        taker.look_if_due()
+        bench.world.advance(0)
+        looks.append(one.network.requests("cron-asks"))
+    assert looks == [["read"], ["read"], [], ["read"]]
+    assert START
