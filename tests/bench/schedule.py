@@ -163,6 +163,8 @@ def requests_per_slot() -> None:
         losers = [count for tick in ticks for count in tick.losers] or [0]
         size = statistics.mean(tick.size for tick in ticks)
         a_day = size / number * DAY_TICKS
+        if number == 5:
+            goals.at_most("bytes of a tick, 5 that ask", size, 8_000, "bytes")
         goals.at_most(f"requests of a winner, {number} that ask", winner, 4, "requests")
         goals.at_most(f"requests of a loser, {number} that ask", max(losers), 2, "requests")
         most = f"{statistics.mean(losers):14.2f}{max(losers):6}"

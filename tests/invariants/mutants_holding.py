@@ -207,11 +207,12 @@ DATABASE = in_file(
     ),
     ('            return not_known(bid.name, "denied", error)', "            raise", I_STORE),
     (
-        "        if isinstance(answer, Refused):\n"
         "            return refusal_of(bid.name, answer, bid.request, self.signs_of_life)\n",
-        "",
+        "            pass\n",
         PATIENCE,
     ),
+    ("                self.known.put(bid.name, answer.seen)\n", "                pass\n", CONTENDS),
+    ("if answer.seen is not None and bid.look is None and is_kept:", "if answer.seen is not None:", CONTENDS),
     ("acquiring(bid.request, known,", "acquiring(bid.request, None,", REQUESTS),
     ("            self.known.put(lease.name, left)", "            pass", REQUESTS),
     ("        self.keeper.forget(lease)\n", "", LEASE),

@@ -257,7 +257,6 @@ INVARIANTS = (
             "most = 16.0",
         ),
         ("lock/waiting.py", "in_line, self._latest)", "in_line, float('inf'))"),
-        ("lock/waiting.py", "and not self._was_misled:", ":"),
     ),
     *_of(
         50,

@@ -42,6 +42,7 @@ HEARING = in_file(
     ("to_milliseconds(refusal.free_at)", "to_milliseconds(refusal.free_at) + 1_000", HEARS),
     ("self._number = 0 if update is None else update.number", "self._number = 0", HEARS),
     ("is_news = update.number > self._number", "is_news = True", HEARS),
+    ("and not self._was_misled:", ":", HEARS),
     ("max(due, self._seen_at)", "mono", HEARS),
     ("self._delay = self._pause()\n        self._free_since", "self._free_since", HEARS),
     ("max(1.0, _LESS * self._crowd)", "_LESS * self._crowd", HEARS),

@@ -280,6 +280,12 @@ class Database:
         except Denied as error:
             return not_known(bid.name, "denied", error)
         if isinstance(answer, Refused):
+            current = answer.current
+            is_kept = isinstance(current, LockRecord) and (current.slot or current.fence)
+            if answer.seen is not None and bid.look is None and is_kept:
+                # It stays after its release. If the next try comes before its lease is over, it begins with a read,
+                # which is shorter than a write in vain.
+                self.known.put(bid.name, answer.seen)
             return refusal_of(bid.name, answer, bid.request, self.signs_of_life)
         if bid.look is None:
             self.known.put(bid.name, answer.snapshot)

@@ -26,7 +26,7 @@ All exchanges keep these rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
 from firecron.base.clocks import Moment
@@ -163,7 +163,7 @@ def acquiring(
         if isinstance(decision, Mine):
             return Held(decision.record, decision.trust, snapshot, replaced.get(decision.record.expiresAt, IDLE))
         if isinstance(decision, Refused):
-            return decision
+            return replace(decision, seen=snapshot)
         written.setdefault(decision.trust.expires_at, decision.trust)
         replaced.setdefault(decision.trust.expires_at, decision.before)
         node = to_node(decision.record, look, now)

@@ -55,6 +55,7 @@ from firecron.lock.fields import (
     wrong_spans,
     wrong_text,
 )
+from firecron.store import Snapshot
 
 DAY = 86_400_000
 # How often a tick may be claimed: its first run, and its reruns.
@@ -342,12 +343,16 @@ class Mine:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The lock is refused; `current` is what stands in the way. If it `is_stuck`, only an unlock frees the lock."""
+    """The lock is refused; `current` is what stands in the way. If it `is_stuck`, only an unlock frees the lock.
+
+    `seen` is the node as it was read for this answer.
+    """
 
     reason: Reason
     current: Current = IDLE
     detail: str = ""
     is_stuck: bool = False
+    seen: Snapshot | None = field(default=None, compare=False, repr=False)
 
 
 # Returns the request that fits what a node says at that time; or the refusal, if none fits.

@@ -284,3 +284,45 @@ def test_a_refusal_that_says_something_new_is_told_louder(
     for _ in levels:
         one.locks.database.emit_refusal(Refusal("job", reason, "said", problem=problem))
     assert [event.level for event in heard] == levels
+
+
+def test_a_loser_of_a_kept_lock_sends_no_write_in_vain(world: World) -> None:
+    """A record with a fence stays. Who was refused by one begins with a read while its lease lasts, which costs no
+    further request, and writes at once on a record that it was refused by after its release.
+    """
+    one, other = Instance(world), Instance(world)
+    lease = other.locks.acquire("job", 60, fenced=True)
+    assert lease
+    assert not one.locks.acquire("job", 60, fenced=True)
+    lease.release()
+    one.network.requests()
+    lease = one.locks.acquire("job", 60, fenced=True)
+    assert lease
+    assert one.network.requests("cron-locks/") == ["read", "swap"]
+    lease.release()
+
+
+def test_a_loser_of_a_plain_lock_writes_first(world: World) -> None:
+    """A plain lock is gone with its release: who was refused by it takes it in one request."""
+    one, other = Instance(world), Instance(world)
+    lease = other.acquire()
+    assert not one.locks.acquire("job", 60)
+    lease.release()
+    one.network.requests()
+    assert one.locks.acquire("job", 60)
+    assert one.network.requests("cron-locks/") == ["swap"]
+
+
+def test_the_record_of_a_done_tick_is_written_over_at_once(world: World) -> None:
+    """Who came too late for a tick has seen the record as it stays: it takes the next tick in one request."""
+    one, other = Instance(world), Instance(world)
+    slots = ["2026-11-18T08:00:00Z", "2026-11-18T08:01:00Z"]
+    done = try_once(other.locks.database, other.locks.database.bid("job", 60, slot=slots[0]))
+    assert isinstance(done, Lease)
+    done.release()
+    late = try_once(one.locks.database, one.locks.database.bid("job", 60, slot=slots[0]))
+    assert isinstance(late, Refusal)
+    assert late.reason == "slot_done"
+    one.network.requests()
+    assert isinstance(try_once(one.locks.database, one.locks.database.bid("job", 60, slot=slots[1])), Lease)
+    assert one.network.requests("cron-locks/") == ["swap"]
