@@ -141,6 +141,14 @@ def test_the_emulator_is_published_first() -> None:
     assert (release["publish"]["needs"], release["emulator"]["needs"]) == ("emulator", "build")
 
 
+def test_the_quick_start_is_on_the_site_as_well() -> None:
+    """The site's page has the README's words and blocks, but for the addresses of links."""
+    section = TEXT.partition("\n## Quick start\n\n")[2].partition("\n## ")[0]
+    page = Path(ROOT, "docs", "tutorial", "quick-start.md").read_text("utf-8")
+    address = re.compile(r"\]\([^)]+\)")
+    assert address.sub("]", section).strip() in address.sub("]", page)
+
+
 def test_the_repository_has_one_address() -> None:
     """Every address of the repository, in each text and workflow, is the one that the project's metadata name."""
     home = PROJECT["urls"]["Homepage"]
