@@ -85,14 +85,14 @@ class Settings:
     )
 
     watch: bool = _setting(
-        True, "Whether those who wait are told of changes by RTDB. Without it they ask every few seconds."
+        True, "Whether waiters hear of changes by a stream. Without it they ask every few seconds."
     )
 
     roles: tuple[str, ...] = _setting(
         (), "The roles that this instance has, separated by commas; jobs with another role don't run here."
     )
     runtime_variable: str = _setting(
-        "RUNTIME_INSTANCE", "The environment variable that tells whether jobs tick here.", min_length=1
+        "RUNTIME_INSTANCE", "The environment variable that decides whether jobs tick here.", min_length=1
     )
     runtime_value: str = _setting("production", "The value of that variable where jobs tick.")
     history_limit: int = _setting(50, "How many runs of each job `cron-runs` keeps.", ge=1, le=1000)
@@ -232,9 +232,9 @@ def load(**values: object) -> Settings:
 
 
 def unused_part(url: str) -> str | None:
-    """Return what a database's URL has in vain, and how to mend it; None if there is nothing.
+    """Return which part of a database's URL firecron doesn't use, and how to remove it; None if it uses all.
 
-    It would be shown wherever the database is named, and may be a secret. So the text doesn't quote it.
+    The part may be a secret, and a database's URL is shown in many places. So the text doesn't quote it.
     """
     if "@" in unquote(url):
         return "the URL has an @: remove the user and the password before it; the credentials are the Firebase app's"

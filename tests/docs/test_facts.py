@@ -75,6 +75,14 @@ def test_every_link_leads_somewhere(page: Path) -> None:
             assert anchor in map(slug, headings), f"{name(page)} links to {target}#{anchor}"
 
 
+@pytest.mark.parametrize("page", TEXTS, ids=name)
+def test_every_page_that_is_named_exists(page: Path) -> None:
+    """What looks like the path of a page is one; but decisions are not rewritten, nor are changes."""
+    if page.parent.name != "decisions" and page.name != "CHANGELOG.md":
+        named = re.findall(r"`(docs/[\w/-]+\.md)`", page.read_text("utf-8"))
+        assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 # --- commands
 
 

@@ -89,7 +89,7 @@ def not_known(name: str, reason: Literal["unavailable", "denied"], error: StoreE
 
 
 def claimed_since(name: str, slot: str) -> Refusal:
-    """Return the refusal of a tick that is not asked for any more, because this one, or a later one, was claimed."""
+    """Return the refusal of a tick that needs no request: this instance knows that it, or a later one, was claimed."""
     message = f'Lock "{name}": the tick, or a later one, is claimed already, skipping ({slot})'
     return Refusal(name, "slot_done", message, slot=slot)
 

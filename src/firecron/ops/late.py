@@ -150,9 +150,9 @@ class LateJobs:
         return due is None or due < limit
 
     def _remember(self, job: Job, until: int | None, now: int) -> None:
-        """Note that the ticks up to this instant are all right, if any are.
+        """Note that no tick up to this instant is late. None: nothing is known.
 
-        An instant that is still to come was typed by somebody, and may be changed again: it says nothing.
+        An instant in the future says nothing: somebody has edited the node, and may edit it again.
         """
         due = self._due.get(job.name)
         if until is not None and until <= now and (due is None or due <= until):

@@ -72,7 +72,7 @@ class Viewer:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """What the viewers know: each row without the fields that renewals change, and the rest; or that RTDB is away."""
+    """What was sent to the viewers: the rows, without what renewals change; the rest; whether RTDB is away."""
 
     rows: dict[str, str] = field(default_factory=dict)
     rest: dict[str, str] = field(default_factory=dict)

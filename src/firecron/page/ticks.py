@@ -51,9 +51,10 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A tick. `outcome` is None if no entry says it, `running` while it runs. `hole` is None if it ran, or runs.
+    """What became of a tick.
 
-    `why` says more about each of these.
+    A tick that ran has an `outcome`, `running` until its end; None if the history has no entry of it. A tick that did
+    not run has a `hole`. `why` is a sentence about either.
     """
 
     slot: str

@@ -108,7 +108,7 @@ def _stored(value: object) -> object:
 
 
 def _shown(node: object) -> object:
-    """Return a tree as RTDB shows it: as an array if most of the numbers up to its highest key are there."""
+    """Return a tree as RTDB shows it: an array, if its keys are numbers and most up to the highest one are there."""
     if not isinstance(node, dict):
         return node
     children = {key: _shown(child) for key, child in node.items()}

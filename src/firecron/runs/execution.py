@@ -145,7 +145,7 @@ class Execution:
                 return CallResult("interrupted", Stopping())
 
     def stop(self) -> None:
-        """Tell the run that this instance is stopping, and begin no more retries."""
+        """Set `run.stopping`, and begin no more retries."""
         self.run.stopping.set()
         self._wake()
 

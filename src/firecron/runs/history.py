@@ -8,9 +8,9 @@ deadline. Then it is logged and given up, so the history may lack an entry. An e
 outranks it (see `entry`). About every tenth write deletes the oldest entries, with the steps of their ticks. Two
 instances that do so at the same time delete the same entries.
 
-Of a run that failed the last frames of its traceback are kept in `cron-errors/<name>/<key>`, written after the entry,
-once, and deleted with it, or by the entry of a later attempt that has not failed. Few read them, and they are long: so
-they don't lie in the entry, which is read often.
+The last frames of a failed run's traceback are in `cron-errors/<name>/<key>`. They are written once, after the entry.
+They are deleted with it, or by the entry of a later attempt that has not failed. They are long and seldom read, so
+they are not in the entry, which is read often.
 
 The instance whose claim replaces a record writes the ticks between the two slots; no other instance does. The
 bookkeeper writes on a thread of its own, after the claim: the run does not wait for it, and a write that fails is only

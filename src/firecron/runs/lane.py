@@ -383,7 +383,7 @@ class Lane:
     # --- the rest
 
     def see(self, attempt: Attempt) -> None:
-        """Note which tick was claimed, as far as this attempt has seen it: its own run's, or that of a refusal."""
+        """Note the newest claimed tick that this attempt knows of: that of its own run, or of a refusal."""
         for result in attempt.results:
             seen = result.run or result.refusal
             if seen is not None and seen.slot is not None:

@@ -60,7 +60,7 @@ class Worker(Protocol):
         """Claim and run until the attempt is over or has to wait. Return the seconds until its next try, if any."""
 
     def cancel_previous(self, attempt: Attempt) -> float | None:
-        """Ask the runs before the attempt's tick to end. Return the seconds until another look; None if all are."""
+        """Ask the runs of earlier ticks to end. Return the seconds until another look; None once all have ended."""
 
     def drop(self, pending: PendingClaim) -> None:
         """Give up a claim with which no attempt goes on."""

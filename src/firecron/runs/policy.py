@@ -95,7 +95,7 @@ def needs_rerun(record: LockRecord, options: JobOptions, now: int, margin: int) 
 
 
 def may_rerun(options: JobOptions, attempt: int) -> bool:
-    """Return whether a tick whose run is unfinished after this attempt is to be run again."""
+    """Return whether a tick is run again if this attempt at it did not end."""
     return options.reruns and attempt < MOST_CLAIMS
 
 

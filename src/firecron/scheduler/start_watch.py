@@ -60,7 +60,7 @@ class StartWatch:
             watchers().discard(self)
 
     def asked(self, door: str) -> None:
-        """Tell of a start that is missing at the first request to the door."""
+        """Say that nobody has started the jobs, if so: the door has got its first request."""
         if not self._is_over:
             self.settle()
             if self._may_tick():
