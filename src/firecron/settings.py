@@ -84,9 +84,7 @@ class Settings:
         300.0, "How long a synchronisation with RTDB's clock is used before the next one.", gt=0, le=DAY
     )
 
-    watch: bool = _setting(
-        True, "Whether waiters hear of changes by a stream. Without it they ask every few seconds."
-    )
+    watch: bool = _setting(True, "Whether waiters hear of changes by a stream. Without it they ask every few seconds.")
 
     roles: tuple[str, ...] = _setting(
         (), "The roles that this instance has, separated by commas; jobs with another role don't run here."
