@@ -12,9 +12,9 @@ so any number of instances count as one run. Each check-in says what the monitor
 the monitor, and later ones change it with the job's options. A run without a tick, such as a run by hand, checks in
 nowhere, and neither does an instance outside of production.
 
-Sentry can't expect everything: a monitor has whole minutes, neither `L` nor `#`, and no end. A job of another schedule
-is left out, and `monitor` says so in one line. A line's fixed second is cut off. The first check-in creates a monitor,
-so nothing is expected before `starting`.
+Sentry can't expect everything: a monitor has whole minutes, neither `L` nor `#`, no end and no excluded days. A job of
+another schedule is left out, and `monitor` says so in one line. A line's fixed second is cut off. The first check-in
+creates a monitor, so nothing is expected before `starting`.
 
 No check-in delays a run: Sentry's SDK has a queue and a thread of its own. What is in the queue when the instance stops
 has two more seconds, within its grace.
@@ -91,7 +91,7 @@ def monitor(crons: FireCron) -> Callable[[], None]:
     if left_out:
         message = (
             f"Sentry's monitors can't expect the schedules of {', '.join(left_out)}: they have whole minutes, "
-            "neither L nor #, and no end (until). These jobs don't check in"
+            "neither L nor #, no end (until) and no except_days. These jobs don't check in"
         )
         crons.events.emit("sentry.left_out", "firecron", logging.INFO, message, jobs=len(left_out))
     is_on, is_sure = True, False
@@ -135,7 +135,7 @@ def monitor_config(job: Job) -> MonitorConfig | None:
         # Of a config with a larger number Sentry takes nothing.
         "failure_issue_threshold": min(options.alert_after, MOST_FAILURES),
     }
-    if schedule.until is not None:
+    if schedule.until is not None or schedule.except_days is not None:
         return None
     if schedule.every is not None:
         if schedule.every % timedelta(minutes=1):

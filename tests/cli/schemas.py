@@ -89,7 +89,13 @@ INIT = exactly(of(TEXT, "folder service database"), of(NO_TEXT, "project region"
 CHANGED = exactly({"changed": TRUTH, "lock": LOCK})
 # Of what the catalogue says where its entry can be read.
 PLACE = of(NO_TEXT, "service revision where")
-DECLARED = {**of(NO_TEXT, "line timezone"), **of(NO_NUMBER, "every"), **of(NO_INSTANT, "starting until"), **PLACE}
+DECLARED = {
+    **of(NO_TEXT, "line timezone"),
+    **of(NO_NUMBER, "every"),
+    **of(NO_INSTANT, "starting until"),
+    **of(each(TEXT), "exceptDays"),
+    **PLACE,
+}
 ENTRY = exactly(of(TEXT, "name"), DECLARED, of(NO_INSTANT, "declared"), of(TRUTH, "live"), of(NO_NUMBER, "history"))
 FORGOTTEN = exactly({"forgotten": each(ENTRY)})
 
@@ -161,8 +167,16 @@ HEALTH = exactly(OVERALL, {"jobs": each(exactly(VERDICT))})
 
 TICK = exactly({"local": LOCAL, "utc": INSTANT})
 CHANGE = exactly({"at": INSTANT, "kind": one_of(get_args(Kind)), "times": each(TEXT), "said": TEXT})
-SCHEDULE = {**of(TEXT, "line timezone words"), **of(NO_NUMBER, "every"), **of(NO_INSTANT, "starting until")}
-NEXT = exactly(SCHEDULE, {"ticks": each(TICK), "changes": each(CHANGE), "warnings": each(TEXT)})
+SCHEDULE = {
+    **of(TEXT, "line timezone words"),
+    **of(NO_NUMBER, "every"),
+    **of(NO_INSTANT, "starting until"),
+    **of(each(TEXT), "exceptDays"),
+}
+NO_TICKS = exactly(of(TEXT, "date why"))
+NEXT = exactly(
+    SCHEDULE, {"ticks": each(TICK), "changes": each(CHANGE), "excluded": each(NO_TICKS), "warnings": each(TEXT)}
+)
 
 GUARDED = {**of(TEXT, "name where"), **of(NO_TEXT, "role"), **of(TRUTH, "disabled"), **ABOUT}
 JOB = exactly(SCHEDULE, GUARDED, of(TRUTH, "runsHere"), of(each(TICK), "next"))

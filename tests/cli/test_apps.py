@@ -174,6 +174,24 @@ def test_next_takes_bounds() -> None:
     ]
 
 
+def test_next_names_the_days_without_ticks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`next APP NAME` says which days are excluded between the ticks that it lists, and why."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "closedapp.py").write_text(
+        "from datetime import date\nfrom firecron import distributed_cron\n"
+        "@distributed_cron('opens', '0 9 * * *', except_days={'holiday': [date(2026, 12, 25), date(2026, 12, 26)]})\n"
+        "def opens(): ...\n"
+    )
+    arguments = ("next", "closedapp:opens", "opens", "--after", "2026-12-24T08:00Z", "-n", "2")
+    value = answer(NEXT, *arguments)
+    assert [tick["utc"][:10] for tick in value["ticks"]] == ["2026-12-24", "2026-12-27"]
+    assert value["excluded"] == [{"date": f"2026-12-{day}", "why": "holiday"} for day in (25, 26)]
+    assert value["exceptDays"] == ["holiday"]
+    shown = call(*arguments).stdout.splitlines()
+    assert shown[0] == "at 09:00 every day, UTC, except holiday"
+    assert shown[-2:] == ["Fri 2026-12-25: no ticks (holiday)", "Sat 2026-12-26: no ticks (holiday)"]
+
+
 def test_next_takes_the_name_for_a_hashed_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """`next` with a line that has an H shows the numbers of the name below this environment's prefix."""
     arguments = ("next", "H 3 * * *", "digest", "--after", "2026-11-18T09:00Z", "-n", "1")

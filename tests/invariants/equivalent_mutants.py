@@ -254,8 +254,6 @@ EQUIVALENT: dict[str, str] = {
         "It saves a look at the schedule, which finds nothing odd either."
     ),
     "registry.Checks.warnings: return -> nothing": ("It saves a look at the schedule, which finds nothing odd either."),
-    "schedule.shortest_interval: ticks = [schedule.after(to_datetime(0))] -> ticks = "
-    "[schedule.after(to_datetime(1))]": ("A tick comes a second later at the soonest."),
     "tokens.RefreshingTokens.__init__: self._failure: StoreError | None = None -> nothing": (
         "A refresh sets it before anything asks for it."
     ),

@@ -103,6 +103,7 @@ JOB = schemas.exactly(
                     "every": schemas.perhaps(schemas.NUMBER),
                     "starting": schemas.perhaps(schemas.INSTANT),
                     "until": schemas.perhaps(schemas.INSTANT),
+                    "exceptDays": schemas.each(schemas.TEXT),
                     "grace": {"type": "number"},
                     "overlap": schemas.TEXT,
                     "catchUp": schemas.TEXT,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
@@ -332,3 +333,36 @@ def test_before_the_oldest_entry_nothing_is_told() -> None:
 def test_a_tick_as_json_has_every_field() -> None:
     """What is not known of it is null."""
     assert Tick(slot(1)).to_json() == {"slot": slot(1), "outcome": None, "durationMs": None, "why": None, "hole": None}
+
+
+def test_ticks_of_an_excluded_day_are_holes_of_that_name() -> None:
+    """On the strip and on the timeline, whatever the lock says; the ticks around the day are what they were."""
+    schedule = Schedule("0 */6 * * *", "Europe/Berlin", except_days={"holiday": [date(2026, 11, 17)]})
+    closed = replace(DIGEST, schedule=schedule, since=AT - 3 * DAY, declared_at=AT - 3 * DAY)
+    ran = [Entry(key, "succeeded", slot=key) for key in ("2026-11-16T17:00:00Z",)]
+    node = record(-46 * 60, held_for=1, slot="2026-11-16T17:00:00Z")
+    known = Known(closed, ran, node, (), AT, 1_000)
+    expected = [
+        ("2026-11-16T23:00:00Z", "excluded"),
+        ("2026-11-17T05:00:00Z", "excluded"),
+        ("2026-11-17T11:00:00Z", "excluded"),
+        ("2026-11-17T17:00:00Z", "excluded"),
+        ("2026-11-17T23:00:00Z", "missed"),
+        ("2026-11-18T05:00:00Z", "missed"),
+        ("2026-11-18T11:00:00Z", "missed"),
+    ]
+    found = [(tick.slot, tick.hole) for tick in known.newest_ticks() if tick.slot > ran[0].key]
+    assert found == expected
+    stretches = [(one.hole, one.why, one.first, one.last, one.count) for one in known.stretches(AT - 2 * DAY)]
+    assert stretches == [
+        ("excluded", "its day is excluded: holiday", expected[0][0], expected[3][0], 4),
+        ("missed", "no instance has claimed it", expected[4][0], expected[6][0], 3),
+    ]
+    by_hand = Entry(expected[1][0], "succeeded", slot=expected[1][0])
+    assert ("2026-11-17T05:00:00Z", None) in [
+        (tick.slot, tick.hole) for tick in replace(known, entries=[*ran, by_hand]).newest_ticks()
+    ]
+    counted = unrun("2026-11-18T05:00:00Z", "missed", count=3)
+    late = replace(known, entries=[*ran, counted, Entry(expected[6][0], "succeeded", slot=expected[6][0])])
+    found_late = [tick.hole for tick in late.newest_ticks()][-8:]
+    assert found_late == [None, *["excluded"] * 4, "missed", "missed", None]

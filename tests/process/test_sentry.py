@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -192,6 +192,7 @@ def test_only_ticks_of_production_check_in(sentry: Kept, monkeypatch: pytest.Mon
         ({"line": None, "every": 90}, None),
         ({"starting": datetime(2026, 11, 18, tzinfo=UTC)}, ("crontab", "0 9 * * *")),
         ({"until": datetime(2027, 11, 18, tzinfo=UTC)}, None),
+        ({"except_days": [date(2027, 1, 1)]}, None),
     ],
 )
 def test_what_a_monitor_expects(options: dict[str, Any], schedule: tuple[str, object] | None) -> None:

@@ -76,7 +76,8 @@ TOLD: Node = {
 }
 DECLARED: Node = {
     "alertAfter": 1, "catchUp": "once", "catchUpWindow": 3600, "declaredAt": STAMP, "description": "Sends the digest.",
-    "disabled": False, "expectedRuntime": 0.5, "grace": 60, "holdAtLeast": 5, "line": "0 9 * * *", "maxRuntime": 3600,
+    "disabled": False, "exceptDays": "2026-12-25 holiday", "exceptDigest": "r8_ww8PQ",
+    "expectedRuntime": 0.5, "grace": 60, "holdAtLeast": 5, "line": "0 9 * * *", "maxRuntime": 3600,
     "onAbandoned": "rerun", "oncePerTick": True, "overlap": "skip", "owner": "mail@example.com", "renew": False,
     "retries": 3, "revision": "api-00042-abc", "role": "mail", "runbook": "https://wiki.example.com/digest",
     "service": "api", "since": NOW - 9, "ticks": True, "timezone": "Europe/Berlin", "ttl": 30,

@@ -86,6 +86,7 @@ def ill_typed() -> list[Row]:
             *((field, "1") for field in ("catchUpWindow", "holdAtLeast", "maxRuntime", "retries", "ttl")),
             *((field, 1) for field in ("disabled", "oncePerTick", "renew", "runbook", "ticks", *LENGTHS)),
             *((field, "x" * (most + 1)) for field, most in LENGTHS.items()),
+            *(("exceptDigest", value) for value in (1, "x" * 7, "x" * 9)),
             *(("runbook", address) for address in ("http://wiki.example.com", f"{LONGEST_RUNBOOK}x")),
         ]
     ]

@@ -86,6 +86,7 @@ LENGTHS = {
     **dict.fromkeys(("line", "revision", "role", "service"), 1_000),
     **dict.fromkeys(("catchUp", "onAbandoned", "overlap", "owner", "timezone"), 100),
     "description": 200,
+    "exceptDays": 8_000,
     "where": 500,
 }
 # As long as it may be.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from types import TracebackType
 from typing import assert_type
@@ -147,12 +147,19 @@ async def steps_of_an_async_job(run: Run) -> None:
     await run.step("f", awaited, "one")  # type: ignore[call-overload]
 
 
+def is_weekend(day: date) -> bool:
+    return day.weekday() >= 5
+
+
 def schedules() -> None:
     Schedule("0 9 * * *", ZoneInfo("Europe/Berlin"))
     schedule = Schedule("0 9 * * *", "Europe/Berlin")
     assert_type(schedule.after(datetime.now(UTC)), datetime)
     assert_type(list(schedule.between(datetime.now(UTC), datetime.now(UTC))), list[datetime])
     Schedule(every=2700, starting=datetime.now(UTC))
+    Schedule("0 9 * * *", except_days=[date(2026, 12, 25)])
+    Schedule("0 9 * * *", except_days=lambda day: day.weekday() >= 5)
+    Schedule("0 9 * * *", except_days={"weekend": is_weekend, "holiday": [date(2026, 12, 25)]})
     Schedule("H 9 * * *", name="digest", starting=datetime.now(UTC), until=datetime.now(UTC))
     schedule.after("2026-11-18")  # type: ignore[arg-type]
     Schedule("0 9 * * *", UTC)  # type: ignore[arg-type]

@@ -67,7 +67,8 @@ class Bounded(Schedule):
         shown = to_text(self.at).replace("T", " ").removesuffix("Z").removesuffix(":00")
         self.line, self.timezone = f"once, at {shown} UTC", "UTC"
         self.every = self.starting = self.until = self.written = None
-        self.has_seconds, self.warnings = False, ()
+        self.has_seconds, self._warnings = False, ()
+        self.whole, self.except_days = self, None
         self._ticks = _Once(self.at)  # type: ignore[assignment]  # the third kind, which only this class has
         self._latest = ()
 

@@ -1,6 +1,7 @@
 """When a job ticks: at the times of a cron line in a time zone (`ZonedLine`), or at even distances (`Cadence`).
 
-`starting` and `until` bound both: no tick is before the first or after the second, and both may be ticks.
+`starting` and `until` bound both: no tick is before the first or after the second, and both may be ticks. On
+`except_days` there are none. `whole` is the schedule with these.
 
 No cron line has even distances where its steps don't divide the hour or the day. The ticks of a cadence are
 `starting + k * every` for k = 0, 1, 2 and so on. Nothing else counts: not when an instance started, not when a run
@@ -14,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from itertools import islice, pairwise
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from firecron.base.instants import DAY, Duration, in_utc, milliseconds, to_datetime, to_milliseconds, to_text
 from firecron.errors import NoTick
@@ -27,6 +28,7 @@ from firecron.errors import NoTick
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
+    from firecron.cron.except_days import Days, ExceptDays
     from firecron.cron.zoned_line import ZonedLine
 
 
@@ -59,18 +61,22 @@ class Schedule:
         starting: With `every`, the first tick, by default 1970-01-01 00:00 UTC; with a line, no tick is before it. An
             aware `datetime`.
         until: No tick is after it: an aware `datetime`. A tick at that instant is the last one.
+        except_days: Days without ticks, on the clocks of the time zone: dates, or a pure function of a date; or by
+            names, such as `{"holiday": is_holiday}`.
     """
 
     __slots__ = (
         "_latest",
         "_ticks",
+        "_warnings",
         "every",
+        "except_days",
         "has_seconds",
         "line",
         "starting",
         "timezone",
         "until",
-        "warnings",
+        "whole",
         "written",
     )
 
@@ -83,10 +89,13 @@ class Schedule:
         every: Duration | None = None,
         starting: datetime | None = None,
         until: datetime | None = None,
+        except_days: Days | None = None,
     ) -> None:
         self.line: str
         self.written: str | None
         self.timezone: str
+        self.whole: Schedule
+        self.except_days: ExceptDays | None
         self._ticks: ZonedLine | Cadence
         # Imported here, so that a program that only imports firecron's names doesn't load what reads schedules.
         if every is None:
@@ -105,25 +114,39 @@ class Schedule:
             self.line, self.timezone = cron_line.line, zone.key
             winter = zone_warning(zone)
             self.has_seconds = cron_line.has_seconds
-            self.warnings = (*odd, *cron_line.warnings, *([] if winter is None else [winter]))
+            self._warnings = (*odd, *cron_line.warnings, *([] if winter is None else [winter]))
             self.every = None
             self.starting = None if starting is None else check_whole_instant(starting, "starting")
         else:
             _refuse_both(line, timezone, every)
             self._ticks = found = cadence(every, starting)
             self.line, self.timezone, self.written = found.said, "UTC", None
-            self.has_seconds, self.warnings = found.every < _MINUTE, ()
+            self.has_seconds, self._warnings = found.every < _MINUTE, tuple[str, ...]()
             self.every, self.starting = found.every, found.starting
         self.until = None if until is None else check_whole_instant(until, "until")
         # Instants, each with the tick after it; None if there is none.
         self._latest: tuple[tuple[datetime, datetime | None], ...] = ()
+        # Without what is excluded it would be this schedule.
+        self.whole = self
+        self.except_days = None if except_days is None else _check_days(except_days)
+        if self.except_days is not None:
+            self.whole = Schedule(
+                **{**self._given(), "line": self.line if self.has_line else None, "except_days": None}
+            )
         if self.starting is not None and self.until is not None and self.next_after(self.starting - _SECOND) is None:
             raise ValueError(f"the schedule {self} never fires: until={until!r} is before its first tick")
+        if self.except_days is not None and self.until is None and self.next_after(self.starting or _RECENT) is None:
+            raise ValueError(f"the schedule {self} never fires: except_days has all of its days")
 
     @property
     def has_line(self) -> bool:
         """Whether it has a cron line; else it has `every`."""
         return self.every is None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is odd about it, each with a remedy."""
+        return self._warnings if self.except_days is None else (*self._warnings, *self.except_days.warnings)
 
     def named(self, name: str) -> Schedule:
         """Return the schedule with the numbers of this name for each `H` in its line; itself if there is none.
@@ -131,9 +154,7 @@ class Schedule:
         Args:
             name: The job's name, below the prefix of the settings, if there is one.
         """
-        if self.written is None:
-            return self
-        return Schedule(self.written, self.timezone, name=name, starting=self.starting, until=self.until)
+        return self if self.written is None else Schedule(name=name, **self._given())
 
     def after(self, instant: datetime) -> datetime:
         """Return the first tick after the instant, in UTC. The instant itself does not count.
@@ -179,7 +200,70 @@ class Schedule:
             tick = self._ticks.after(start)
         except OverflowError:
             return None  # it would be after the year 9999
+        if self.except_days is not None:
+            return self._first_included(tick)
         return None if self.until is not None and tick > self.until else tick
+
+    # --- days without ticks
+
+    def _given(self) -> dict[str, Any]:
+        """Return its arguments, but for the name."""
+        zone = self.timezone if self.has_line else DEFAULT_ZONE
+        line = (self.written or self.line) if self.has_line else None
+        bounds = {"starting": self.starting, "until": self.until, "except_days": self.except_days}
+        return {"line": line, "timezone": zone, "every": self.every, **bounds}
+
+    def excluded(self, instant: datetime) -> str | None:
+        """Return why an instant is no tick of this schedule although it would be one: the name of its day.
+
+        Args:
+            instant: An aware `datetime`.
+        """
+        day = instant.astimezone(_zone(self.timezone)).date()
+        return None if self.except_days is None else self.except_days.name_of(day)
+
+    def _first_included(self, tick: datetime) -> datetime | None:
+        """Return the first tick from this one on that is on no excluded day."""
+        for _ in range(_MOST_EXCLUDED):
+            if self.until is not None and tick > self.until:
+                return None
+            if self.excluded(tick) is None:
+                return tick
+            following = self.whole.next_after(max(self.day_ends(tick) - _SECOND, tick))
+            if following is None:
+                return None
+            tick = following
+        return None
+
+    def day_ends(self, instant: datetime) -> datetime:
+        """Return when the day of an instant ends on the clocks of the zone, or when they change before that."""
+        from firecron.cron.zoned_line import change_between, offset_at
+
+        zone = _zone(self.timezone)
+        day = instant.astimezone(zone).date()
+        midnight = datetime.combine(day + timedelta(days=1), time(), zone).astimezone(UTC)
+        if midnight <= instant:  # the clocks went back at midnight, and it is over for the first time
+            midnight = datetime.combine(day + timedelta(days=1), time(fold=1), zone).astimezone(UTC)
+        if offset_at(zone, instant) == offset_at(zone, midnight):
+            return midnight
+        return min(midnight, change_between(zone, instant.replace(microsecond=0), midnight))
+
+    def days_excluded(self, start: datetime, end: datetime) -> Iterator[tuple[datetime, str]]:
+        """Yield the ticks after `start`, up to and including `end`, that begin an excluded day or go on with one after
+        a change of the clocks, each with the day's name.
+
+        Args:
+            start: An aware `datetime`.
+            end: An aware `datetime`.
+        """
+        tick = None if self.except_days is None else self.whole.next_after(start)
+        while tick is not None and tick <= end:
+            name = self.excluded(tick)
+            if name is not None:
+                yield tick, name
+            tick = self.whole.next_after(max(self.day_ends(tick) - _SECOND, tick))
+
+    # --- what it is
 
     def between(self, start: datetime, end: datetime) -> Iterator[datetime]:
         """Return the ticks after `start`, up to and including `end`, in UTC.
@@ -202,7 +286,8 @@ class Schedule:
     @property
     def identity(self) -> tuple[str, ...]:
         """Texts that no other schedule has: its line, its zone, and what bounds it."""
-        return (self.line, self.timezone, *self._bounds())
+        found = (self.line, self.timezone, *self._bounds())
+        return found if self.except_days is None else (*found, self.except_days.fingerprint)
 
     def __repr__(self) -> str:
         return f"Schedule({', '.join(self.arguments())})"
@@ -214,12 +299,18 @@ class Schedule:
             found = [f"every={int(self.every.total_seconds())}"]
         if self.starting is not None:
             found.append(f"starting={self.starting!r}")
-        return found if self.until is None else [*found, f"until={self.until!r}"]
+        if self.until is not None:
+            found.append(f"until={self.until!r}")
+        if self.except_days is not None:
+            days = {name: sorted(days) if isinstance(days, frozenset) else days for name, days in self.except_days.days}
+            found.append(f"except_days={days!r}")
+        return found
 
     def __str__(self) -> str:
         """The schedule in a message."""
         said = f"[{self.line}] ({self.timezone})" if self.has_line else f"[{self.line}]"
-        return ", ".join([said, *self._bounds()])
+        days = [] if self.except_days is None else [f"except {', '.join(self.except_days.names)}"]
+        return ", ".join([said, *self._bounds(), *days])
 
     def _bounds(self) -> Iterator[str]:
         if self.starting is not None and self.has_line:
@@ -243,6 +334,18 @@ def _refuse_both(line: object, timezone: object, every: object) -> None:
         )
 
 
+def _zone(name: str) -> ZoneInfo:
+    from zoneinfo import ZoneInfo
+
+    return ZoneInfo(name)
+
+
+def _check_days(given: Days) -> ExceptDays | None:
+    from firecron.cron.except_days import checked
+
+    return checked(given)
+
+
 def _in_utc(instant: datetime) -> datetime:
     if instant.utcoffset() is None:
         raise ValueError(f"{instant!r} has no time zone: give an aware datetime, such as datetime.now(UTC)")
@@ -250,9 +353,9 @@ def _in_utc(instant: datetime) -> datetime:
 
 
 def without_end(schedule: Schedule) -> Schedule:
-    """Return the schedule as it would be without `until`."""
+    """Return the schedule as it would be without `until` and `except_days`."""
     if schedule.until is None:
-        return schedule
+        return schedule.whole
     if schedule.has_line:
         return Schedule(schedule.line, schedule.timezone, starting=schedule.starting)
     return Schedule(every=schedule.every, starting=schedule.starting)
@@ -261,13 +364,14 @@ def without_end(schedule: Schedule) -> Schedule:
 def schedule_fields(schedule: Schedule | None) -> dict[str, object]:
     """Return a schedule as JSON for programs, with the same fields wherever it is shown; without one, each is None."""
     if schedule is None:
-        return dict.fromkeys(("line", "timezone", "every", "starting", "until"))
+        return {**dict.fromkeys(("line", "timezone", "every", "starting", "until")), "exceptDays": []}
     return {
         "line": schedule.line,
         "timezone": schedule.timezone,
         "every": None if schedule.every is None else int(schedule.every.total_seconds()),
         "starting": None if schedule.starting is None else in_utc(schedule.starting),
         "until": None if schedule.until is None else in_utc(schedule.until),
+        "exceptDays": [] if schedule.except_days is None else schedule.except_days.names,
     }
 
 
@@ -334,6 +438,9 @@ def check_whole_instant(value: object, name: str) -> datetime:
 # The longest lead. If ticks come often, the lead is a tenth of the time between them.
 _LEAD = timedelta(seconds=5)
 _SOME_TICKS = 3
+# Where the search for a tick that is not excluded ends: more than ten years of days.
+_MOST_EXCLUDED = 4_000
+_RECENT = datetime(2025, 1, 1, tzinfo=UTC)
 _LATEST = datetime.max.replace(microsecond=0, tzinfo=UTC)
 
 
@@ -402,13 +509,29 @@ def shortest_interval(schedule: Schedule) -> float:
 
     It is infinite if the schedule has one tick only.
     """
-    ticks = list(islice(schedule.between(to_datetime(0), _LATEST), _SOME_TICKS + 1))
+    ticks = list(islice(schedule.whole.between(to_datetime(0), _LATEST), _SOME_TICKS + 1))
     return min(((later - tick).total_seconds() for tick, later in pairwise(ticks)), default=inf)
 
 
 def next_ticks(schedule: Schedule, start: datetime, number: int) -> list[datetime]:
     """Return the first `number` ticks after `start`, in UTC; fewer if the schedule ends before."""
     return list(islice(schedule.between(start, _LATEST), number))
+
+
+def known_exceptions(schedule: Schedule, today: date) -> str | None:
+    """Return what other programs are told of the schedule's excluded days (see `except_days`); None if it has none."""
+    if schedule.except_days is None:
+        return None
+    from firecron.cron.except_days import known_dates
+
+    zone = _zone(schedule.timezone)
+
+    def has_ticks(day: date) -> bool:
+        midnight = datetime.combine(day, time(), zone).astimezone(UTC)
+        tick = schedule.whole.next_after(midnight - _SECOND)
+        return tick is not None and tick.astimezone(zone).date() == day
+
+    return known_dates(schedule.except_days, has_ticks, today)
 
 
 def due_after(schedule: Schedule, instant: int) -> float:

@@ -70,7 +70,9 @@ def _bounds(schedule: Schedule) -> str:
         found = f", from {_instant(schedule, schedule.starting)}"
     if schedule.until is not None:
         found += f", until {_instant(schedule, schedule.until)}"
-    return found if schedule.has_line or not found else f"{found} UTC"
+    found = found if schedule.has_line or not found else f"{found} UTC"
+    days = schedule.except_days
+    return found if days is None else f"{found}, except {joined(days.names)}"
 
 
 def _instant(schedule: Schedule, instant: datetime) -> str:

@@ -15,6 +15,11 @@ It also has `description`, `owner` and `runbook` (see `jobs/about`), and what de
 not the default. Security rules may be older than these fields, and refuse them: then the entry is written `without`
 them.
 
+A schedule with excluded days has `exceptDigest`, their fingerprint, and `exceptDays`, the dates near now with their
+names (see `cron/except_days`), for those who can't call the program's function. Instances that started on different
+days know different dates, so only the fingerprint decides whether two schedules are the same. The dates are written
+again once half of those that are to be known are lacking.
+
 An entry that can't be read is None: the tools show the job without a schedule, and its verdict is `unknown`.
 
 Instances with the same jobs are a group (`base/tickets`), which says of itself in `cron-groups/<group>` which jobs it
@@ -43,10 +48,10 @@ import json
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 
 from firecron.base.instants import check_instant, number
-from firecron.cron.schedule import DEFAULT_ZONE, Schedule, schedule_fields, without_end
+from firecron.cron.schedule import DEFAULT_ZONE, Schedule, known_exceptions, schedule_fields, without_end
 from firecron.jobs.about import NOTHING, About, read_about
 from firecron.jobs.options import (
     DEFAULT_GRACE,
@@ -99,6 +104,8 @@ class CatalogueEntry:
     renew: bool = True
     since: int | None = None
     declared_at: int | None = None
+    # The dates near now that its schedule excludes (see `cron/except_days`).
+    excluded: str | None = None
 
     @property
     def has_lease(self) -> bool:
@@ -117,7 +124,9 @@ class CatalogueEntry:
     def without(self) -> CatalogueEntry:
         """Return the entry without the fields that security rules may refuse."""
         schedule = without_end(self.schedule)
-        return replace(self, schedule=schedule, about=NOTHING, **{name: getattr(_DEFAULTS, name) for name in _LATER})
+        return replace(
+            self, schedule=schedule, excluded=None, about=NOTHING, **{name: getattr(_DEFAULTS, name) for name in _LATER}
+        )
 
     def options(self) -> dict[str, object]:
         """Return the options that the job is declared with, by the names of the fields. Durations are seconds."""
@@ -147,6 +156,7 @@ class CatalogueEntry:
         """Return all fields of the entry, None for what it leaves out."""
         return {
             **_of(self.schedule),
+            "exceptDays": self.excluded,
             **self.about.fields(),
             **{
                 name: None if name in _LATER.values() and value == _USUAL[name] else value
@@ -175,8 +185,13 @@ _DEFAULTS = CatalogueEntry("", Schedule(every=60))
 _USUAL = _DEFAULTS.options()
 
 
-def declared(options: JobOptions, *, where: str, ticks: bool, service: str, revision: str | None) -> CatalogueEntry:
-    """Return what a program declares of its job. `service` is what the program runs in, `local` outside Cloud Run."""
+def declared(
+    options: JobOptions, *, where: str, ticks: bool, service: str, revision: str | None, today: date | None = None
+) -> CatalogueEntry:
+    """Return what a program declares of its job. `service` is what the program runs in, `local` outside Cloud Run.
+
+    `today` tells from when on its excluded dates are to be known; None if nobody reads them.
+    """
     return CatalogueEntry(
         name=options.name,
         schedule=options.schedule,
@@ -200,6 +215,7 @@ def declared(options: JobOptions, *, where: str, ticks: bool, service: str, revi
         max_runtime=options.max_runtime,
         hold_at_least=options.hold_at_least,
         renew=options.renew,
+        excluded=None if today is None else known_exceptions(options.schedule, today),
     )
 
 
@@ -218,7 +234,9 @@ def changed(mine: CatalogueEntry, stored: object) -> dict[str, object] | None:
     other = stored if isinstance(stored, Mapping) else {}
     since, declared_at = (number(other.get(name)) for name in _WHEN)
     fields = {name: value for name, value in mine.fields().items() if name not in _WHEN}
-    if None not in (since, declared_at) and _are_in(other, fields):
+    # The dates that are known go out of date slowly, and the fingerprint of all of them is compared as well.
+    knows = _knows(other.get("exceptDays"), fields.pop("exceptDays"))
+    if None not in (since, declared_at) and _are_in(other, fields) and knows:
         return None
     goes_on = _are_in(other, _of(mine.schedule))
     was_run = (mine.disabled or other.get("disabled") is not True) and (not mine.service or other.get("service") != "")
@@ -234,6 +252,15 @@ def ticked_since(schedule: Schedule, stored: object) -> int | None:
     other = stored if isinstance(stored, Mapping) else {}
     was_run = other.get("disabled") is not True and other.get("ticks") is not False and other.get("service") != ""
     return number(other.get("since")) if _are_in(other, _of(schedule)) and was_run else None
+
+
+def _knows(stored: object, dates: object) -> bool:
+    """Return whether the dates that an entry has may stand in place of these."""
+    if stored == dates or not isinstance(dates, str):
+        return stored == dates
+    from firecron.cron.except_days import is_known_enough
+
+    return is_known_enough(dates, stored)
 
 
 def _are_in(stored: Mapping[object, object], fields: Mapping[str, object]) -> bool:
@@ -283,6 +310,9 @@ def read_declared(name: str, node: object) -> CatalogueEntry | None:
 def _of(schedule: Schedule) -> dict[str, object]:
     """Return the fields of a schedule: the words of an `every` are not stored, and neither is its time zone."""
     fields = schedule_fields(schedule)
+    days = schedule.except_days
+    del fields["exceptDays"]  # their names alone
+    fields["exceptDigest"] = None if days is None else days.fingerprint
     return fields if schedule.has_line else {**fields, "line": None, "timezone": None}
 
 
@@ -291,7 +321,14 @@ def _schedule(node: Mapping[object, object]) -> Schedule:
     line = None if every is not None else _text(node.get("line"))
     timezone = DEFAULT_ZONE if every is not None else _text(node.get("timezone")) or "UTC"
     starting, until = (_instant(node.get(name)) for name in ("starting", "until"))
-    return Schedule(line, timezone, every=every, starting=starting, until=until)
+    dates, fingerprint = _text(node.get("exceptDays")), _text(node.get("exceptDigest"))
+    days = None
+    if fingerprint is not None:
+        from firecron.cron.except_days import read_known
+
+        days = read_known(dates or "", fingerprint)
+    bounds = {"starting": starting, "until": until, "except_days": days}
+    return Schedule(line, timezone, every=every, **bounds)  # type: ignore[arg-type]  # the days as they were read
 
 
 def _instant(value: object) -> datetime | None:
@@ -421,7 +458,7 @@ def _digests(names: list[str], value: object) -> dict[str, str]:
     return {name: value[_LENGTH * place : _LENGTH * (place + 1)] for place, name in enumerate(names)}
 
 
-_LATER_OF_SCHEDULE = ("until",)
+_LATER_OF_SCHEDULE = ("until", "exceptDigest")
 # Of a digest, in characters.
 _LENGTH = 4
 

@@ -67,6 +67,8 @@ from firecron.store import check_name
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
+    from firecron.cron.except_days import Days
+
 
 ATTRIBUTE = "__firecron__"
 _MOST_RETRIES = 100
@@ -135,6 +137,7 @@ def distributed_cron(
     every: Duration | None = None,
     starting: datetime | None = None,
     until: datetime | None = None,
+    except_days: Days | None = None,
     lock_ttl: Duration = DEFAULT_TTL,
     hold_at_least: Duration = 0,
     once_per_tick: bool = True,
@@ -169,6 +172,8 @@ def distributed_cron(
         starting: No tick is before it: an aware `datetime`. With `every` it is the first tick, by default 1970-01-01
             00:00 UTC.
         until: No tick is after it: an aware `datetime`. A tick at that instant is the last one.
+        except_days: Days without ticks, on the clocks of the time zone: dates, or a pure function of a date; or by
+            names, such as `{"holiday": is_holiday}`.
         lock_ttl: How long the lock lasts if its instance dies. It is renewed while the job runs.
         hold_at_least: The least time that the lock is kept, even if the job ends sooner.
         once_per_tick: Claim the tick in the write that takes the lock. False: lock by name only.
@@ -193,7 +198,15 @@ def distributed_cron(
     """
     options = _checked(
         check_name(lock_name),
-        check_schedule(check_name(lock_name), cron_time, timezone, every=every, starting=starting, until=until),
+        check_schedule(
+            check_name(lock_name),
+            cron_time,
+            timezone,
+            every=every,
+            starting=starting,
+            until=until,
+            except_days=except_days,
+        ),
         every=every,
         lock_ttl=lock_ttl,
         hold_at_least=hold_at_least,

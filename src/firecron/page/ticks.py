@@ -6,6 +6,7 @@ Ticks come from the schedule, outcomes from the history. A tick that did not run
     skipped      the run before it had not ended
     paused       somebody had paused the job
     disabled     the job was declared disabled, or taken out
+    excluded     its day is one of the schedule's `except_days`, so it is no tick at all
     due          it may still be claimed
     unrecorded   nothing is known of it: its entry is not kept, or was never written
 
@@ -34,7 +35,7 @@ from firecron.lock.record import LockRecord, parse
 from firecron.runs.entry import PAUSED, Entry
 from firecron.runs.policy import Span, cut_short, freed_at, held
 
-Hole: TypeAlias = Literal["missed", "skipped", "paused", "disabled", "due", "unrecorded"]
+Hole: TypeAlias = Literal["missed", "skipped", "paused", "disabled", "excluded", "due", "unrecorded"]
 
 MOST_TICKS = 50
 # Ticks are counted up to here.
@@ -135,8 +136,8 @@ class Known:
             since = self.since
             if since is None:
                 since = to_milliseconds(min(slots)) - 1 if slots else self.now
-            slots |= set(newest(self.declared.schedule, since, self.now, most))
-        covered = _covered(sorted(slots), self._by_slot)
+            slots |= set(newest(self.declared.schedule.whole, since, self.now, most))
+        covered = _covered([slot for slot in sorted(slots) if self._excluded(slot) is None], self._by_slot)
         return [self._tick(slot, covered) for slot in sorted(slots)[-most:]]
 
     # --- the ticks of a long time that did not run
@@ -153,15 +154,15 @@ class Known:
 
     def stretches(self, start: int) -> list[Stretch]:
         """Return the ticks after `start` that did not run, and are known, as stretches, oldest first."""
-        schedule = None if self.declared is None else self.declared.schedule
+        schedule = None if self.declared is None else self.declared.schedule.whole
         found: list[Stretch] = []
         before = max(start, self.kept_from - _SECOND, (self.since or 0) - _SECOND)
         known = {slot for slot in (*self._by_slot, self._running) if slot is not None and _is_slot(slot)}
         for slot in sorted(slot for slot in known if to_milliseconds(slot) > before):
             at, entry = to_milliseconds(slot), self._by_slot.get(slot)
             ticks = [slot]
-            if schedule is not None and entry is not None and entry.count > 1:
-                ticks = newest(schedule, before, at, min(entry.count, _MOST_COUNTED)) or ticks
+            if self.declared is not None and entry is not None and entry.count > 1:
+                ticks = newest(self.declared.schedule, before, at, min(entry.count, _MOST_COUNTED)) or ticks
             if schedule is not None:
                 found += self._between(schedule, before, to_milliseconds(ticks[0]) - _SECOND)
             hole = None if slot == self._running else self._tick(slot, {}).hole
@@ -177,7 +178,7 @@ class Known:
         """Yield the ticks after `start`, up to and including `end`, of which no entry is there."""
         if start >= end:
             return
-        edges = [edge for edge in self._edges(schedule) if start < edge < end]
+        edges = [edge for edge in (*self._edges(schedule), *self._days(start, end)) if start < edge < end]
         for low, high in pairwise(sorted({start, *edges, end})):
             if not has_tick(schedule, low, high):
                 continue
@@ -207,8 +208,17 @@ class Known:
             yield self.now - declared.grace - 1
             if declared.declared_at is not None:
                 yield declared.declared_at - 1
-            if declared.waits and (last := newest(schedule, self._claimed, self.now, 1)):
+            if declared.waits and (last := newest(declared.schedule, self._claimed, self.now, 1)):
                 yield to_milliseconds(last[0]) - _SECOND
+
+    def _days(self, start: int, end: int) -> Iterator[int]:
+        """Yield the instants after which an excluded day begins, or another one."""
+        if self.declared is None:
+            return
+        schedule = self.declared.schedule
+        for tick, _ in schedule.days_excluded(to_datetime(start), to_datetime(end)):
+            yield to_milliseconds(tick) - 1
+            yield to_milliseconds(schedule.day_ends(tick)) - 1
 
     # --- one tick
 
@@ -239,6 +249,8 @@ class Known:
     def _hole(self, slot: str) -> Tick:
         """Return a tick that no entry has, with why it did not run, as far as lock, catalogue and acts tell."""
         at = to_milliseconds(slot)
+        if (excluded := self._excluded(slot)) is not None:
+            return Tick(slot, why=f"its day is excluded: {plain(excluded)}", hole="excluded")
         if (paused := self._paused(at)) is not None:
             return Tick(slot, why=paused, hole="paused")
         declared = self.declared
@@ -259,6 +271,9 @@ class Known:
             "it was claimed, and its run's entry is not there" if at == self._claimed else "nothing is recorded of it"
         )
         return Tick(slot, why=said, hole="unrecorded")
+
+    def _excluded(self, slot: str) -> str | None:
+        return None if self.declared is None else self.declared.schedule.excluded(to_datetime(slot))
 
     def _is_newest(self, at: int, declared: CatalogueEntry) -> bool:
         return due_after(declared.schedule, at) > self.now

@@ -46,7 +46,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from firecron.base.flag import in_each_process
-from firecron.base.instants import number, to_milliseconds
+from firecron.base.instants import number, to_datetime, to_milliseconds
 from firecron.base.threads import Crew
 from firecron.errors import Denied, NoCredentials, StoreError
 from firecron.jobs.catalogue import changed, declared, live_groups_of, read_groups, ticked_since
@@ -287,7 +287,9 @@ class CataloguePublisher:
         if not is_here and isinstance(stored, dict) and stored.get("service") != "":
             return None
         service, revision = (who.service, who.revision) if is_here else ("", None)
-        mine = declared(job.options, where=job.where, ticks=ticks, service=service, revision=revision)
+        moment = self._database.clock.peek()
+        today = to_datetime(round(self._database.timing.wall()) if moment is None else moment.server).date()
+        mine = declared(job.options, where=job.where, ticks=ticks, service=service, revision=revision, today=today)
         return changed(mine.without() if without else mine, stored)
 
     def _run_elsewhere(self, names: Iterable[str]) -> set[str]:

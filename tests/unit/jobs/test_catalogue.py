@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
 from firecron import distributed_cron
-from firecron.cron.schedule import Schedule
-from firecron.jobs.catalogue import CatalogueEntry, declared, digest, read_declared
+from firecron.cron.schedule import Schedule, known_exceptions
+from firecron.jobs.catalogue import CatalogueEntry, changed, declared, digest, read_declared
 from firecron.jobs.decorator import declared as options_of
+from firecron.store import SERVER_TIME
 
 
 def entry(line: str | None = "0 9 * * *", where: str = "jobs.Jobs.digest", **options: object) -> CatalogueEntry:
@@ -120,6 +121,10 @@ def test_the_options_that_have_their_default_are_named() -> None:
 START = datetime(2026, 11, 18, 9, tzinfo=UTC)
 
 
+def is_weekend(day: date) -> bool:
+    return day.weekday() >= 5
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -134,6 +139,8 @@ START = datetime(2026, 11, 18, 9, tzinfo=UTC)
         lambda: Schedule("0 9 * * *", until=START),
         lambda: Schedule("0 9 * * *", "Asia/Tokyo", starting=START, until=START + timedelta(days=1)),
         lambda: Schedule(every=2700, until=START),
+        lambda: Schedule("0 9 * * *", except_days=[date(2026, 12, 25)]),
+        lambda: Schedule("0 9 * * *", until=START, except_days={"weekend": is_weekend}),
     ],
 )
 def test_a_digest_is_that_of_the_schedule_alone(make: Callable[[], Schedule]) -> None:
@@ -142,11 +149,40 @@ def test_a_digest_is_that_of_the_schedule_alone(make: Callable[[], Schedule]) ->
     found = digest(schedule)
     assert len(found) == 4
     assert found == digest(make())
-    read = read_declared("digest", replace(entry(), schedule=schedule).to_node())
+    excluded = known_exceptions(schedule, START.date())
+    read = read_declared("digest", replace(entry(), schedule=schedule, excluded=excluded).to_node())
     assert read is not None
     assert digest(read.schedule) == found
     others = [Schedule("0 9 * * 2"), Schedule("0 9 * * *", "Asia/Tokyo"), Schedule(every=60), Schedule("* * * * *")]
     assert found not in map(digest, others)
+
+
+def test_days_that_pass_make_no_other_schedule() -> None:
+    """Instances that started months apart tell other dates of one schedule: `since` stays, and the entry for a time."""
+
+    @distributed_cron("digest", "0 9 * * *", except_days={"weekend": is_weekend})
+    def job() -> None: ...
+
+    (options,) = options_of(job)
+
+    def told(today: date) -> CatalogueEntry:
+        return declared(options, where="", ticks=True, service="api", revision=None, today=today)
+
+    stored = {**told(date(2026, 11, 18)).to_node(), "since": 1, "declaredAt": 2}
+    assert str(stored["exceptDays"]).startswith("2026-10-17 weekend,2026-10-18 weekend,2026-10-24")
+    assert str(stored["exceptDays"]).endswith(",2027-05-09 weekend")
+    assert changed(told(date(2026, 11, 18)), stored) is None
+    assert changed(told(date(2026, 12, 24)), stored) is None, "most of these dates are known"
+    later = changed(told(date(2027, 4, 1)), stored)
+    assert later is not None
+    assert later["since"] == 1
+    assert digest(told(date(2026, 11, 18)).schedule) == digest(told(date(2027, 4, 1)).schedule)
+    another = Schedule("0 9 * * *", except_days=[START.date()])
+    other = changed(replace(told(date(2026, 11, 18)), schedule=another), stored)
+    assert other is not None
+    assert other["since"] == SERVER_TIME
+    older = told(date(2026, 11, 18)).without()
+    assert (older.schedule, older.excluded) == (Schedule("0 9 * * *"), None)
 
 
 def test_digests_stay_the_same() -> None:

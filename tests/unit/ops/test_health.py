@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from tests.unit.lock.records import DAY, MARGIN, NOW, node, released_node, slot
 from tests.unit.ops.declared import JOB, job
 
 from firecron.base.instants import to_datetime, to_milliseconds, to_text
-from firecron.cron.schedule import Schedule
-from firecron.jobs.catalogue import CatalogueEntry, Group, digest
+from firecron.cron.schedule import Schedule, known_exceptions
+from firecron.jobs.catalogue import CatalogueEntry, Group, digest, read_declared
 from firecron.ops.health import ALARMS, JobVerdict, evaluate
 
 HOUR = 3_600_000
@@ -66,6 +67,18 @@ def test_a_schedule_that_has_ended_owes_nothing() -> None:
     to_come = replace(JOB, schedule=Schedule("0 9 * * *", starting=to_datetime(NOW + 1_000)))
     assert verdict(to_come, None, LATE).word == "ok"
     assert verdict(to_come, None, LATE, NOBODY).word == "unattended"
+
+
+def test_a_tick_on_an_excluded_day_is_not_late() -> None:
+    """A reader that knows the dates by the catalogue alone calls nothing late on them, and the day after as ever."""
+    today = to_datetime(NOW).date()
+    mine = Schedule("0 9 * * *", except_days={"holiday": [today, today + timedelta(days=1)]})
+    told = replace(JOB, schedule=mine, excluded=known_exceptions(mine, today)).to_node()
+    read = read_declared("digest", told)
+    assert read is not None
+    assert verdict(read, yesterday(), LATE + DAY) == verdict(JOB, yesterday(), LATE - 1)
+    found = verdict(read, yesterday(), LATE + 2 * DAY)
+    assert (found.word, found.due) == ("late", NOW + 2 * DAY)
 
 
 def test_a_job_of_triggers_is_late_without_its_trigger() -> None:

@@ -119,6 +119,9 @@ def _reason(options: JobOptions | LeaderOptions) -> str:
 
 # Wide enough to explain a repeated hour of which only one pass is shown.
 _AROUND = timedelta(hours=3)
+# Where no tick is to come, the excluded days of a year are listed.
+_LONGEST = timedelta(days=366)
+_MOST_DAYS = 50
 _APP = re.compile(r"[\w.]+:[\w.]+")
 Line = Annotated[
     str | None,
@@ -169,7 +172,8 @@ def next_ticks(
         nights = list(special_nights(schedule, start - _AROUND, ticks[-1] + _AROUND)) if ticks else []
         for warning in schedule.warnings:
             output.say(f"firecron: {warning}")
-        output.give(_ticks_value(schedule, ticks, nights), _ticks_shown(schedule, ticks, nights))
+        excluded = _days_excluded(schedule, start, ticks[-1] if ticks else start + _LONGEST)
+        output.give(_ticks_value(schedule, ticks, nights, excluded), _ticks_shown(schedule, ticks, nights, excluded))
 
 
 def _schedule(
@@ -196,7 +200,20 @@ def _schedule_of(app: str, name: str, timezone: str | None) -> Schedule:
     return load(app).crons.registry.get(name).options.schedule
 
 
-def _ticks_value(schedule: Schedule, ticks: list[datetime], nights: list[Change]) -> object:
+def _days_excluded(schedule: Schedule, start: datetime, end: datetime) -> list[tuple[str, str]]:
+    """Return the days without ticks in this span, with why, the first 50 of them."""
+    zone = ZoneInfo(schedule.timezone)
+    found: dict[str, str] = {}
+    for tick, why in schedule.days_excluded(start, end):
+        found[f"{tick.astimezone(zone):%a %Y-%m-%d}"] = why
+        if len(found) == _MOST_DAYS:
+            break
+    return list(found.items())
+
+
+def _ticks_value(
+    schedule: Schedule, ticks: list[datetime], nights: list[Change], excluded: list[tuple[str, str]]
+) -> object:
     return {
         **schedule_value(schedule),
         "ticks": [tick_value(tick, schedule.timezone) for tick in ticks],
@@ -209,13 +226,17 @@ def _ticks_value(schedule: Schedule, ticks: list[datetime], nights: list[Change]
             }
             for night in nights
         ],
+        "excluded": [{"date": day.partition(" ")[2], "why": why} for day, why in excluded],
         "warnings": list(schedule.warnings),
     }
 
 
-def _ticks_shown(schedule: Schedule, ticks: list[datetime], nights: list[Change]) -> Text:
+def _ticks_shown(
+    schedule: Schedule, ticks: list[datetime], nights: list[Change], excluded: list[tuple[str, str]]
+) -> Text:
     lines = [Text(in_words(schedule), "bold")]
     lines += [Text(tick_in_words(tick, schedule.timezone)) for tick in ticks]
+    lines += [Text(f"{day}: no ticks ({why})", "yellow") for day, why in excluded]
     lines += [] if ticks else [Text("no tick is to come: it has ended", "yellow")]
     return Text("\n").join([*lines, *(Text(night.said, "yellow") for night in nights)])
 

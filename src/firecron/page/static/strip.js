@@ -20,6 +20,7 @@ const HOLES = {
   skipped: (x, y) => `M${x} ${y - 3}h4`,
   paused: (x, y) => `M${x + 0.8} ${y - 5.5}v5m2.4 -5v5`,
   disabled: (x, y) => `M${x} ${y - 1}l4 -4`,
+  excluded: (x, y) => `M${x} ${y - 1.5}h4m-4 -3h4`,
   due: (x, y) => ring(x + 0.4, y - 3, 1.6),
   unrecorded: (x, y) => `M${x + 1.5} ${y - 3}h1`,
 };
@@ -86,6 +87,7 @@ export const LEGEND = [
   [{ hole: "skipped" }, "skipped: a run stood in its way"],
   [{ hole: "paused" }, "paused"],
   [{ hole: "disabled" }, "disabled"],
+  [{ hole: "excluded" }, "excluded day"],
   [{ hole: "due" }, "due"],
   [{ hole: "unrecorded" }, "not recorded"],
 ];
