@@ -9,7 +9,9 @@ from playwright.sync_api import Browser, expect
 from tests.browser.served import Served, is_live, row, served, width
 from tests.page.paging import attend, declare
 
+from firecron import FireCron, distributed_cron
 from firecron.base.instants import to_text
+from firecron.lock.asks import Asks, Taking
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator_tests.helpers.browsers import opened
 
@@ -134,3 +136,49 @@ def test_a_view_that_could_not_be_loaded_is_tried_again(browser: Browser, site: 
         page.unroute("**/job.js")
         expect(page.locator("#job-name")).to_have_text("digest")
         expect(page.locator("#problem")).to_be_empty()
+
+
+def test_all_jobs_are_held_from_the_page(browser: Browser, site: Served) -> None:
+    """The dialog wants an end and a reason. The banner says who holds what until when and why, and names the job that
+    somebody resumes; taken back, it is gone, and the jobs tick again.
+    """
+    with opened(browser, site.url) as page:
+        is_live(page)
+        page.locator("#hold").click()
+        page.locator("#confirm").click()
+        expect(page.locator("#complaint")).to_contain_text("Why?")
+        page.get_by_label("Why").fill("migrating")
+        page.locator("#confirm").click()
+        banner = page.locator("#holds .hold")
+        expect(banner).to_contain_text("Held by ops@example.com until")
+        expect(banner).to_contain_text(": migrating")
+        expect(banner).to_contain_text("every job")
+        expect(row(page, "digest").locator(".now")).to_contain_text("paused until")
+        row(page, "digest").get_by_role("button", name="Acts on digest").click()
+        page.get_by_role("menuitem", name="Resume").click()
+        page.locator("#confirm").click()
+        expect(banner).to_contain_text("Not held: digest")
+        banner.get_by_role("button", name="Take it back").click()
+        page.locator("#confirm").click()
+        expect(banner).to_have_count(0)
+        expect(row(page, "cleanup").locator(".now")).not_to_contain_text("paused")
+        expect(page.locator("#notices")).to_contain_text("2 locks are resumed")
+
+
+def test_a_run_that_is_asked_for_is_followed_to_its_end(browser: Browser, site: Served) -> None:
+    """This page has no code of the job: it shows who has asked, then where it runs, then how it has ended."""
+    taker = FireCron(distributed_cron("cleanup", "30 2 * * *")(lambda: None), enabled=False)
+    with opened(browser, site.url) as page:
+        is_live(page)
+        row(page, "cleanup").get_by_role("button", name="Acts on cleanup").click()
+        page.get_by_role("menuitem", name="Run now").click()
+        page.locator("#confirm").click()
+        expect(page.locator("#notices")).to_contain_text("Asked for")
+        expect(row(page, "cleanup").locator(".now")).to_contain_text("asked by ops@example.com")
+        [ask] = Asks(taker.database).read().values()
+        taking = Taking(taker.database, ask, "a-token", lambda: None)
+        taker.engine.runner.run_manually(taker.registry.get("cleanup"), "manual", None, taking)
+        Asks(taker.database).remove(ask)
+        expect(page.locator("#notices")).to_contain_text("succeeded on")
+        expect(row(page, "cleanup").locator(".now")).not_to_contain_text("asked by")
+    taker.stop()

@@ -34,7 +34,11 @@ READABLE = (
     "/api/instances",
     "/api/acts",
 )
-ACTS = tuple(f"/api/jobs/digest/{act}" for act in ("run", "pause", "resume", "unlock", "cancel", "forget"))
+ACTS = (
+    *(f"/api/jobs/digest/{act}" for act in ("run", "pause", "resume", "unlock", "cancel", "forget")),
+    "/api/hold",
+    "/api/unhold",
+)
 UNKNOWN = (
     "/page.html",
     "/static/page.js",
@@ -199,7 +203,7 @@ def test_a_form_is_no_json(page: Page, kind: str | None) -> None:
 @pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=utf-8"])
 def test_json_is_json(page: Page, kind: str) -> None:
     """Its media type may have parameters, and capitals."""
-    assert page.call("POST", ACTS[0], {**OWN, "Content-Type": kind}, b"{}").status == 409
+    assert page.call("POST", ACTS[0], {**OWN, "Content-Type": kind}, b"{}").status == 202
 
 
 @pytest.mark.parametrize(

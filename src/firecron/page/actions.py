@@ -1,4 +1,4 @@
-"""What a POST does: run, pause, resume, unlock, cancel, forget. Each act is recorded with its visitor.
+"""What a POST does: run, pause, resume, unlock, cancel, forget; hold and unhold. Each act is recorded with its visitor.
 
     200   done; a run has ended, whatever its outcome
     202   this process has no code for the job, so an instance that has it is asked for the run (`lock/asks`)
@@ -32,6 +32,7 @@ from firecron.errors import ConfigurationError, Stopping, StoreError, UnknownJob
 from firecron.jobs.registry import Result
 from firecron.lock.fields import LONGEST_WHY
 from firecron.ops.asks import NotAsked, RunAsks
+from firecron.ops.holds import Holds
 from firecron.ops.operator import Seen
 from firecron.ops.remedies import of_refusal, why_refused
 from firecron.ops.remedy import Remedy, freeing, service_in_words
@@ -40,6 +41,7 @@ from firecron.page.reads import Reads, store_problem
 from firecron.runs.entry import is_manual
 from firecron.web import SiteReply
 
+_NAMED = 10
 _ELSEWHERE = Remedy("run it where its code is: on the page of its own service, or at a terminal")
 
 
@@ -49,6 +51,7 @@ class Actions:
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
         self._operator = reads.operator
+        self._holds = Holds(reads.board.database)
 
     def act(self, route: Route, body: Mapping[str, object], access: Access) -> SiteReply:
         name, who = route.name, access.who
@@ -59,6 +62,8 @@ class Actions:
             "unlock": self._unlock,
             "cancel": self._cancel,
             "forget": self._forget,
+            "hold": self._hold,
+            "unhold": self._unhold,
         }
         try:
             assert route.act is not None, "a POST has an act"
@@ -190,6 +195,37 @@ class Actions:
         self._reads.board.done(of_many=True)
         return _done(f"{name} is forgotten; its lock and its history stay")
 
+    def _hold(self, _: str, body: Mapping[str, object], who: str) -> SiteReply:
+        why, until = _why(body), _instant(body, "until")
+        if until is None:
+            raise _bad_body("until is missing: a hold always ends")
+        try:
+            made = self._holds.hold(
+                until, why or "", service=_text(body, "service"), match=_text(body, "match"), by=who
+            )
+        except ConfigurationError as error:
+            raise _bad_body(str(error)) from None
+        self._reads.board.done(of_many=True)
+        said = f"{_counted(len(made.held))} held until {to_text(until)}"
+        if made.is_taken_back:
+            said = "nothing is held: somebody has taken the hold back meanwhile"
+        left = ""
+        if made.left:
+            some = "1 stays as it is" if len(made.left) == 1 else f"{len(made.left):,} stay as they are"
+            left = f"; {some}, because of a longer pause"
+        unknown = "" if made.is_recorded else "; the security rules don't know holds, so jobs that come are not held"
+        return as_json(200, {**made.to_json(), "message": f"{said}{left}{_failures(made.failed)}{unknown}"})
+
+    def _unhold(self, _: str, body: Mapping[str, object], who: str) -> SiteReply:
+        why, name = _why(body), _text(body, "hold")
+        if name is None or name not in {view.hold.name for view in self._holds.seen()}:
+            return problem(404, "unknown_hold", "there is no such hold any more: nothing was changed")
+        done = self._holds.unhold(name, why, by=who)
+        self._reads.board.done(of_many=True)
+        still = f"; {len(done.paused)} stay paused otherwise" if done.paused else ""
+        said = f"{_counted(len(done.resumed))} resumed"
+        return as_json(200, {**done.to_json(), "message": f"{said}{still}{_failures(done.failed)}"})
+
     def _seen(self, name: str) -> Seen:
         """Return the lock as it is now. Refuse a name that is unknown, and a malformed node."""
         seen = self._operator.read(name)
@@ -228,6 +264,19 @@ def _ran(name: str, result: Result, *, is_resumed: bool) -> SiteReply:
         return as_json(status, {**fields, **said, "remedy": remedy and remedy.to_json()})
     why = "" if result.error is None else f": {described(result.error)}"
     return as_json(200, {**fields, "result": result.outcome, "message": f'"{name}" {result.outcome}{why}'})
+
+
+def _counted(number: int) -> str:
+    return "1 lock is" if number == 1 else f"{number:,} locks are"
+
+
+def _failures(failed: Mapping[str, str]) -> str:
+    """Return what could not be written, by name, and why the first was not."""
+    if not failed:
+        return ""
+    names = sorted(failed)
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f"; could not be written: {', '.join(names[:_NAMED])}{more} ({failed[names[0]]})"
 
 
 def _done(message: str) -> SiteReply:

@@ -42,13 +42,17 @@ Kind: TypeAlias = Literal[
     "events",
     "act",
 ]
-PageAct: TypeAlias = Literal["run", "pause", "resume", "unlock", "cancel", "forget"]
+JobAct: TypeAlias = Literal["run", "pause", "resume", "unlock", "cancel", "forget"]
+# On many jobs, so at a path of its own.
+FleetAct: TypeAlias = Literal["hold", "unhold"]
+PageAct: TypeAlias = JobAct | FleetAct
 
-ACTS: tuple[PageAct, ...] = get_args(PageAct)
+ACTS: tuple[JobAct, ...] = get_args(JobAct)
+FLEET_ACTS: tuple[FleetAct, ...] = get_args(FleetAct)
 # A script each. `page.js` begins; the page's HTML names all, so that a browser asks for them at once.
 MODULES = (
-    "acts", "axis", "dom", "job", "known", "list", "live", "menu", "overview", "page", "pictures", "runs", "server",
-    "strip", "tables", "time", "timeline", "views", "words",
+    "acts", "axis", "dom", "holds", "job", "known", "list", "live", "menu", "overview", "page", "pictures", "runs",
+    "server", "strip", "tables", "time", "timeline", "views", "words",
 )  # fmt: skip
 FILES = {"/": "page.html", **{f"/{name}": name for name in ("page.css", "icon.svg", *(f"{one}.js" for one in MODULES))}}
 _FIXED: dict[str, Kind] = {
@@ -88,6 +92,9 @@ def find_route(path: str) -> Route | None:
     """Return what the path below the mount names; None if it names nothing."""
     if path in _FIXED:
         return Route(_FIXED[path])
+    for act in FLEET_ACTS:
+        if path == f"/api/{act}":
+            return Route("act", act=act)
     if not path.startswith("/api/jobs/"):
         return None
     name, *below = path.removeprefix("/api/jobs/").split("/")
@@ -99,8 +106,8 @@ def find_route(path: str) -> Route | None:
         return Route("strip", name)
     if len(below) == 2 and below[0] == "tracebacks" and _KEY.fullmatch(below[1]):
         return Route("traceback", name, key=below[1])
-    act = next((act for act in ACTS if below == [act]), None)
-    return None if act is None else Route("act", name, act)
+    of_job = next((act for act in ACTS if below == [act]), None)
+    return None if of_job is None else Route("act", name, of_job)
 
 
 # --- the visitor: `access` is called with a `Visitor` and returns an `Access`
@@ -140,7 +147,8 @@ class Visitor:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a visitor of the page may do: look, and with `can_act` also run, pause, resume, unlock, cancel and forget.
+    """What a visitor of the page may do: look, and with `can_act` also run, pause, resume, hold, unlock, cancel and
+    forget.
 
     Args:
         who: The visitor's name, such as an e-mail address. It stands beside what the visitor does.

@@ -58,6 +58,18 @@ interface Ask {
   taken: boolean;
 }
 
+/** What an operator holds. Without `stands` it was taken back, and pauses locks nevertheless. */
+interface Hold {
+  hold: string;
+  by: string;
+  until: Instant;
+  why?: string | null;
+  what: string;
+  stands: boolean;
+  held: number;
+  notHeld: string[];
+}
+
 interface Job {
   job: string;
   verdict: string;
@@ -185,6 +197,7 @@ interface Known {
   jobs: Map<string, Job>;
   leaders: LockView[];
   locks: LockView[];
+  holds: Hold[];
   visitor: { who?: string; canAct?: boolean };
   readOnly?: boolean;
   database: string;

@@ -45,6 +45,17 @@ const ACTS = {
     ({ lock }) => `Takes it from ${owner(lock) || "its holder"}. If that run is alive, another one may run beside it until it notices.`,
     WHY,
   ],
+  hold: [
+    "hold",
+    "Hold",
+    (_, { until, why, service, match }) => ({ until: instant(until), why, service, match }),
+    () => "No instance starts any job until then, also none that is declared meanwhile. Runs that are under way go on. What is paused for longer stays as it is.",
+    { ...UNTIL, label: "Until, in this browser's time", required: true, value: inAnHour },
+    { ...WHY, required: true },
+    { name: "service", label: "Only the jobs of this service (or empty)", maxlength: 100 },
+    { name: "match", label: "Only names that match, such as mail-* (or empty)", maxlength: 100 },
+  ],
+  unhold: ["unhold", "Take it back", ({ name }, { why }) => ({ hold: name, why }), () => "What it has paused is resumed. What was paused before, or by somebody since, stays paused.", WHY],
   forget: ["forget", "Forget", (_, { why }) => ({ why }), () => "It leaves the catalogue, and this page. Its lock and its history stay. A program that has it declares it again.", WHY],
 };
 
@@ -66,7 +77,7 @@ export function ask(/** @type {string} */ act, /** @type {string} */ name, /** @
   const from = /** @type {HTMLElement} */ (document.activeElement);
   asked = { act, of, from, place: actsHere().indexOf(from) };
   const title = actOf(act, of);
-  $("dialog-name").replaceChildren(title.includes(name) ? "" : told(name));
+  $("dialog-name").replaceChildren(title.includes(name) || /hold/.test(act) ? "" : told(name));
   $("dialog-title").replaceChildren(told(title));
   $("dialog-effect").replaceChildren(told(effect(of)));
   const field = ({ label, value, ...rest }) => h("label", label, Object.assign(h("input", { autocomplete: "off", ...rest }), value && { value: value() }));
@@ -91,7 +102,8 @@ on($("dialog").querySelector("form"), "submit", async (event) => {
   const fields = Object.fromEntries([...new FormData(event.target)].map(([name, text]) => [name, String(text).trim()]));
   const [path, , body] = ACTS[act];
   const isOpen = () => asked === doing && $("dialog").open;
-  if (act === "pause_until" && !fields.until) return put($("complaint"), "Until when?");
+  if (/pause_until|^hold/.test(act) && !fields.until) return put($("complaint"), "Until when?");
+  if (act === "hold" && !fields.why) return put($("complaint"), "Why? Who finds the jobs held will wonder.");
   put($("complaint"), "");
   $("confirm").disabled = true;
   // The reply to a run comes when it has ended.
@@ -101,7 +113,7 @@ on($("dialog").querySelector("form"), "submit", async (event) => {
     setTimeout(() => live.wake(), 500);
   }
   try {
-    const { message, ask } = await post(`api/jobs/${encodeURIComponent(name)}/${path}`, body(of, fields));
+    const { message, ask } = await post(/hold/.test(path) ? `api/${path}` : `api/jobs/${encodeURIComponent(name)}/${path}`, body(of, fields));
     if (isOpen()) $("dialog").close();
     if (act === "forget") location.hash = overviewHash();
     if (ask) follow(name, ask, notice(name, `Asked for, ${local(ask.at)}.`, 0));
@@ -138,7 +150,7 @@ async function follow(/** @type {string} */ name, /** @type {{ id: string, at: s
 /** Tell of a job in place of what was told of it before: for a while, or until it is closed. */
 function notice(/** @type {string} */ name, /** @type {string} */ text, seconds = 10) {
   for (const other of find("#notices p")) if (other.job === name) other.remove();
-  const element = h("p", h("a.link", { href: hashOf(name) }, told(name)), told(localized(text)), h("button", { type: "button", click: () => element.remove() }, "Close"));
+  const element = h("p", known.jobs.has(name) ? h("a.link", { href: hashOf(name) }, told(name)) : h("span"), told(localized(text)), h("button", { type: "button", click: () => element.remove() }, "Close"));
   element.job = name;
   $("notices").append(element);
   if (seconds) setTimeout(() => element.remove(), seconds * 1_000);

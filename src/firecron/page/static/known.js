@@ -4,7 +4,7 @@ import { setClock } from "./time.js";
 
 // `heard` is when, by the server; `trouble` is why that may be old.
 /** @type {Known} */
-export const known = { jobs: new Map(), visitor: {}, database: "", leaders: [], locks: [] };
+export const known = { jobs: new Map(), visitor: {}, database: "", leaders: [], locks: [], holds: [] };
 
 export const mayAct = () => known.visitor.canAct && !known.readOnly;
 
@@ -14,7 +14,7 @@ export function take(/** @type {Told} */ { facts, isEverything, trouble }) {
   if (!facts) return;
   setClock(facts.now);
   known.heard = facts.now;
-  for (const field of ["leaders", "locks", "visitor", "readOnly", "database"]) known[field] = facts[field] ?? known[field];
+  for (const field of ["leaders", "locks", "holds", "visitor", "readOnly", "database"]) known[field] = facts[field] ?? known[field];
   if (isEverything) known.jobs.clear();
   for (const gone of facts.gone ?? []) known.jobs.delete(gone);
   for (const one of facts.jobs) known.jobs.set(one.job, one);

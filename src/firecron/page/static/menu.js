@@ -9,7 +9,7 @@ let opener = null;
 let openedAt = 0;
 const items = () => [...$("menu").children];
 
-async function choose(/** @type {string} */ act, /** @type {string} */ name, tick = "") {
+export async function choose(/** @type {string} */ act, /** @type {string} */ name, tick = "") {
   const { ask } = await import("./acts.js");
   ask(act, name, tick);
 }

@@ -1,6 +1,7 @@
 // The overview: a row of two lines for each job, those in need on top.
 
 import { $, arrange, cell, h, kept, labels, mark, on, put, redraw, row, told } from "./dom.js";
+import { showHolds } from "./holds.js";
 import { known, mayAct } from "./known.js";
 import { inOrder, matches, sentence, wordsOf } from "./list.js";
 import { actButton, menuButton } from "./menu.js";
@@ -199,6 +200,7 @@ function showJobs() {
       row.draw();
     }
   }
+  showHolds();
   settle();
 }
 

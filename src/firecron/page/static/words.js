@@ -113,6 +113,8 @@ export function actOf(/** @type {string} */ act, /** @type {{ name: string, lock
     depose: `Have ${owner(lock) || "its leader"} step down from ${name}`,
     unlock: `Unlock ${name}`,
     forget: `Forget ${name}`,
+    hold: "Hold all jobs",
+    unhold: "Take the hold back",
   };
   return said[act] ?? actWords(act);
 }
