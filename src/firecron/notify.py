@@ -474,7 +474,7 @@ class _Notifier:
     # --- events
 
     def _emit_turn(self, message: Message) -> None:
-        """Emit what a look has found, and no run and no look for late jobs has emitted."""
+        """Emit what a look has found, and neither a run nor a look of the job's own program could emit."""
         verdict, about, emit = message.verdict, message.verdict.about, self._database.events.emit
         name, why, said = verdict.job, verdict.why, f"{message.title}: {verdict.why}"
         text, owner, runbook = about.description, about.owner, about.runbook
@@ -484,15 +484,13 @@ class _Notifier:
                     "job.failing", name, logging.WARNING, said, slot=None, failures=verdict.failures, why=why,
                     description=text, owner=owner, runbook=runbook,
                 )  # fmt: skip
-            case "stuck":
-                emit("job.stuck", name, logging.WARNING, said, why=why, description=text, owner=owner, runbook=runbook)
             case "unattended":
                 emit(
                     "job.unattended", name, logging.WARNING, said, why=why,
                     description=text, owner=owner, runbook=runbook,
                 )  # fmt: skip
-            # The looks for late jobs say so themselves, where they have said that it is late.
-            case "ok" if message.was not in (None, "late"):
+            # The looks for late and stuck jobs say so themselves.
+            case "ok" if message.was in ("failing", "unattended"):
                 emit(
                     "job.recovered", name, logging.INFO, said, slot=None, was=message.was, verdict="ok", why=why,
                     description=text, owner=owner, runbook=runbook,

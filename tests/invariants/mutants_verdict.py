@@ -11,6 +11,9 @@ GROUPS = "tests/unit/jobs/test_catalogue_groups.py"
 REPORT = "tests/unit/ops/test_board.py"
 MUTES = "tests/unit/ops/test_mutes.py"
 LATENESS = "tests/unit/scheduler/test_lateness.py"
+TOLD = "tests/unit/ops/test_told.py"
+NOTIFY = "tests/process/test_notify.py"
+LATE = "tests/unit/ops/test_late.py"
 
 
 def _in(file: str, *changes: tuple[str, str, str]) -> tuple[Mutant, ...]:
@@ -166,7 +169,42 @@ VERDICT_MUTANTS = (
         (" if self._registry.is_wanted(job)}", "}", LATENESS),
         (" or term is not self._term", "", LATENESS),
         ("if job in muted}", "if False}", LATENESS),
-        ("if one.slot is not None and not one.is_muted and", "if one.slot is not None and", LATENESS),
+        ("if one.mark is not None and not one.is_muted and", "if one.mark is not None and", LATENESS),
         ("            if now != before.get(one.job):", "            if now:", LATENESS),
+    ),
+    *_in(
+        "ops/told.py",
+        ("or Told(WELL, now, sent_at=now, last=WELL)", "or Told(WELL, now, last=WELL)", TOLD),
+        ("is_sure = told.token is None or told.sent_at is not None", "is_sure = True", TOLD),
+        ("changes=told.changes + 1", "changes=told.changes", TOLD),
+        ("        if word == last:\n", "        if False:\n", TOLD),
+        ("max(now + patience, _earliest(told))", "now + patience", TOLD),
+        ("max(now + patience, _earliest(told))", "_earliest(told)", TOLD),
+        ("is_due = told.again_at <= now or", "is_due = told.again_at < now or", TOLD),
+        ("or (patience == 0 and told.token is None)", "or patience == 0", TOLD),
+        ("if is_due and _earliest(told) <= now", "if is_due", TOLD),
+        ("0 if told.sent_to else", "0 if False else", TOLD),
+        ("    if told is None:\n        return SILENCE  #", "    if False:\n        return SILENCE  #", TOLD),
+        ("    if told.token != token:\n", "    if False:\n", TOLD),
+        ("sent_at=now if by_all else None", "sent_at=now", TOLD),
+        ("    if verdict.mute is not None:\n", "    if False:\n", TOLD),
+        ("(failures or 0) >= declared.alert_after", "(failures or 0) > declared.alert_after", TOLD),
+    ),
+    *_in(
+        "notify.py",
+        ('word if word in ("failing", WELL) else None', "word", NOTIFY),
+        ("        if not may_speak(self._crons):\n", "        if False:\n", NOTIFY),
+        (
+            "            self._note(notice, message, by_all=not left)\n",
+            "            self._note(notice, message, by_all=True)\n",
+            NOTIFY,
+        ),
+        ('.replace("<", "&lt;")', "", NOTIFY),
+    ),
+    *_in(
+        "ops/late.py",
+        ("is_overdue = began is not None and now - began >", "is_overdue = began is not None and now - began <", LATE),
+        ("job.name in self._held or", "", LATE),
+        ("newest > self._seen.get(job.name, 0)", "True", LATE),
     ),
 )

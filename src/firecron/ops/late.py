@@ -1,4 +1,4 @@
-"""The late jobs among an instance's own: what a look judges, and how little of the database it reads.
+"""The late and stuck jobs among an instance's own: what a look judges, and how little of the database it reads.
 
 An instance judges its own jobs by its own schedules. Of each job it remembers up to when all ticks are all right. Until
 the tick after that is late, nothing is read of the job. That a tick is all right is known
@@ -11,6 +11,10 @@ What is late for so long that others have told of it is of no interest either, b
 So where all instances ask for every tick, a look reads hardly anything. Of the other jobs the locks are read, and the
 newest tick that was claimed decides nearly all. What is left is judged as `firecron status` does it: by the job's entry
 in the catalogue, its lock, and the groups of instances. Only what is late by that is told.
+
+A job that says how long a run takes at most (`expected_runtime`) is stuck once its lock is held for longer. Its lock is
+read once after each tick that was seen to be claimed, and again in each look while it is held. A lock that nobody can
+claim is found once a tick of the job is late by what is known.
 
 What could be overlooked by it, and what becomes of it:
 
@@ -37,7 +41,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from math import inf
 
 from firecron.base.clocks import Deadline
-from firecron.base.instants import to_milliseconds, to_text
+from firecron.base.instants import number, to_milliseconds, to_text
 from firecron.cron.schedule import due_after
 from firecron.errors import Denied, StoreError
 from firecron.jobs.catalogue import LIVE_BEATS, digest, read_declared, read_groups
@@ -80,6 +84,10 @@ class LateJobs:
         self._due: dict[str, float] = {}
         # Of each group that has vanished the jobs of this instance that it had by another schedule.
         self._left_by: dict[str, frozenset[str]] = {}
+        # Of the jobs that say how long a run takes: the tick that each lock had when it was last read, and those whose
+        # locks were held then.
+        self._seen: dict[str, int] = {}
+        self._held: frozenset[str] = frozenset()
 
     def evaluate(
         self, jobs: Mapping[str, Job], claimed: Callable[[str], int | None], told: Collection[str], age: float
@@ -108,17 +116,28 @@ class LateJobs:
         wanted = {*told, *self._left(jobs, now, ends)}
         doubtful = []
         for job in self._in_turns(jobs.values()):
-            self._remember(job, claimed(job.name), now)
-            if job.name in wanted or self._may_be_late(job, now, age):
+            newest = claimed(job.name)
+            self._remember(job, newest, now)
+            if job.name in wanted or self._may_be_late(job, now, age) or self._may_run(job, newest):
                 doubtful.append(job)
         locks = self._nodes(self._database.paths.locks, doubtful, len(jobs), ends)
         now = self._now(ends)
-        late = []
+        late, held = [], set()
         for job in self._in_turns(doubtful):
-            instants = (_slot(locks.get(job.name)), self._since(job.name))
+            lock = locks.get(job.name)
+            slot = _slot(lock)
+            instants = (slot, self._since(job.name))
             self._remember(job, max((one for one in instants if one is not None), default=None), now)
-            if job.name in wanted or self._may_be_late(job, now, age):
+            began = _began(lock) if job.options.expected_runtime is not None else None
+            if slot is not None and job.options.expected_runtime is not None:
+                self._seen[job.name] = slot
+            if began is not None:
+                held.add(job.name)
+            is_overdue = began is not None and now - began > (job.options.expected_runtime or 0)
+            if job.name in wanted or is_overdue or self._may_be_late(job, now, age):
                 late.append(job)
+        self._held = frozenset(held)
+        self._seen = {name: slot for name, slot in self._seen.items() if name in jobs}
         return self._judge(late, locks, len(jobs), now, ends) if late else []
 
     def _judge(
@@ -141,6 +160,12 @@ class LateJobs:
             found.append(_evaluated(verdict, now, mute))
         self._left_by = {group: names - settled for group, names in self._left_by.items()}
         return found
+
+    def _may_run(self, job: Job, newest: int | None) -> bool:
+        """Return whether the lock may be held for longer than the job expects, as far as it is known."""
+        if job.options.expected_runtime is None:
+            return False
+        return job.name in self._held or (newest is not None and newest > self._seen.get(job.name, 0))
 
     def _may_be_late(self, job: Job, now: int, age: float) -> bool:
         limit = now - job.options.grace - ALERT_MARGIN
@@ -222,9 +247,18 @@ def _slot(node: object) -> int | None:
         return None
 
 
+def _began(node: object) -> int | None:
+    """Return since when a lock is held, by its node; None if it was released, or doesn't say."""
+    if not isinstance(node, dict) or node.get("releasedAt") is not None:
+        return None
+    return number(node.get("acquiredAt"))
+
+
 def _evaluated(verdict: JobVerdict, now: int, mute: Mute | None) -> Evaluated:
     slot = None if verdict.due is None else to_text(verdict.due)
     # Of a job that was muted somebody may be told once that is over, so it counts as late from then on.
     since = None if verdict.since is None else max(verdict.since, 0 if mute is None else mute.until)
     age = 0 if since is None else now - since
-    return Evaluated(verdict.job, verdict.word, slot, age, verdict.why, verdict.about, verdict.mute is not None)
+    return Evaluated(
+        verdict.job, verdict.word, slot, age, verdict.why, verdict.about, verdict.mute is not None, verdict.since
+    )

@@ -152,11 +152,8 @@ def observe(node: object, word: ToldWord, since: int | None, now: int, token: st
     What is written has the `token` if the message is to be sent by whoever writes it. A word that is new is told after
     `patience` milliseconds, once somebody finds it again; 0: at once.
     """
-    told = read_told(node)
-    if told is None:
-        if word == WELL:
-            return SILENCE
-        told = Told(WELL, now, sent_at=now, last=WELL)
+    # Of a job that has no node nobody was told anything: it was well.
+    told = read_told(node) or Told(WELL, now, sent_at=now, last=WELL)
     if word != told.verdict:
         # A message that somebody has claimed may have been sent, and may not.
         is_sure = told.token is None or told.sent_at is not None

@@ -1,8 +1,8 @@
-"""Lateness: who looks for late jobs, and when; and what is told of them, as events for logs and alerts.
+"""Lateness: who looks for late and stuck jobs, and when; and what is told of them, as events for logs and alerts.
 
-Each lateness is reported once by each instance that looks, however long it lasts: its first tick identifies it. Once
-the job isn't late any more, the instance that has reported it says so. While a job is muted, nothing is said of it, and
-what is late then is looked for until that is over.
+Each lateness is reported once by each instance that looks, however long it lasts: its first tick identifies it. A job
+that is stuck is identified by when that began. Once the job is neither, the instance that has reported it says so.
+While a job is muted, nothing is said of it, and what is late then is looked for until that is over.
 
 Time is divided into intervals, the same for all. At its first beat in an interval an instance looks if it is among the
 first three of its group by rank (`base/tickets`), or if the rank is not known, or if it has reported a late job. So the
@@ -20,7 +20,7 @@ import logging
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from firecron.base.threads import Crew
 from firecron.jobs.about import NOTHING, About
@@ -36,12 +36,17 @@ _FIRST = 3
 _KNOWN = 2
 
 
+# A word, and the tick or the time with which that began.
+Mark: TypeAlias = tuple[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Evaluated:
     """What is said of one job: `verdict` is a word, `why` a sentence.
 
-    `slot` is the first tick that is late, or None, and `age` is for how many milliseconds the job is late. `about` is
-    what its program says of it. If it `is_muted`, nobody is to be told.
+    `slot` is the first tick that is late, or None. `since` is when the job got stuck, if that is known. `age` is for
+    how many milliseconds the job is late or stuck. `about` is what its program says of it. If it `is_muted`, nobody is
+    to be told.
     """
 
     job: str
@@ -51,6 +56,14 @@ class Evaluated:
     why: str
     about: About = NOTHING
     is_muted: bool = False
+    since: int | None = None
+
+    @property
+    def mark(self) -> Mark | None:
+        """What identifies that the job is late or stuck; None if it is neither."""
+        if self.verdict == "stuck":
+            return "stuck", str(self.since)
+        return None if self.slot is None else ("late", self.slot)
 
 
 class Ranks(Protocol):
@@ -95,9 +108,9 @@ class Lateness:
         self._began: float | None = None
         self._last: int | None = None
         self._had_rank = False
-        # The first late tick of each job that was reported. It is replaced as a whole: two threads use it.
-        self._told: Mapping[str, str] = {}
-        # The jobs that are late, and of which nobody is to be told for now.
+        # What was reported of each job. It is replaced as a whole: two threads use it.
+        self._told: Mapping[str, Mark] = {}
+        # The jobs that are late or stuck, and of which nobody is to be told for now.
         self._muted: frozenset[str] = frozenset()
 
     def look_if_due(self) -> None:
@@ -126,21 +139,32 @@ class Lateness:
         if found is None or term is not self._term:
             return
         muted = {one.job for one in found if one.is_muted}
-        self._muted = frozenset(one.job for one in found if one.is_muted and one.slot is not None)
-        self._told = {job: slot for job, slot in before.items() if job in muted} | {
-            one.job: one.slot
+        self._muted = frozenset(one.job for one in found if one.is_muted and one.mark is not None)
+        self._told = {job: mark for job, mark in before.items() if job in muted} | {
+            one.job: one.mark
             for one in found
-            if one.slot is not None and not one.is_muted and (one.job in before or one.age < age)
+            if one.mark is not None and not one.is_muted and (one.job in before or one.age < age)
         }
         for one in found:
             now = self._told.get(one.job)
             if now != before.get(one.job):
-                self._emit_lateness(one, before.get(one.job))
+                self._emit_turn(one, now, before.get(one.job))
 
-    def _emit_lateness(self, evaluated: Evaluated, before: str | None) -> None:
+    def _emit_turn(self, evaluated: Evaluated, now: Mark | None, before: Mark | None) -> None:
         name, why = evaluated.job, evaluated.why
         about = evaluated.about
-        if evaluated.slot is not None:
+        if now is not None and now[0] == "stuck":
+            self._database.events.emit(
+                "job.stuck",
+                name,
+                logging.WARNING,
+                f'"{name}" is stuck: {why}',
+                why=why,
+                description=about.description,
+                owner=about.owner,
+                runbook=about.runbook,
+            )
+        elif now is not None:
             self._database.events.emit(
                 "job.late",
                 name,
@@ -152,14 +176,15 @@ class Lateness:
                 owner=about.owner,
                 runbook=about.runbook,
             )
-        else:
+        elif before is not None:
+            was, mark = before
             self._database.events.emit(
                 "job.recovered",
                 name,
                 logging.INFO,
-                f'"{name}" is not late any more: {why}',
-                slot=before,
-                was="late",
+                f'"{name}" is not {was} any more: {why}',
+                slot=mark if was == "late" else None,
+                was=was,
                 verdict=evaluated.verdict,
                 why=why,
                 description=about.description,

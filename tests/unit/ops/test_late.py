@@ -497,3 +497,58 @@ def test_rules_that_are_older_than_the_groups_hide_no_lateness() -> None:
     bench.store.denied = GROUPS
     assert bench.look(LATE) == [("digest", "late", NINE)]
     assert bench.notes == [None]
+
+
+# --- stuck
+
+# A minute more than the run is expected to take.
+LONG = 660.0
+
+
+def running(bench: Bench, slot: str, *, over: bool = False) -> None:
+    """A run of this tick holds the lock, or has just released it."""
+    at = to_milliseconds(slot) + 500
+    held: dict[str, object] = {"slot": slot, "unfinished": slot, "acquiredAt": at, "expiresAt": at + 9 * HOUR}
+    ended = released_node(slot=slot)
+    bench.store.set("cron-locks/digest", ended if over else {**ended, **held, "releasedAt": None})
+
+
+def test_a_run_that_takes_too_long_is_found() -> None:
+    """Of a job that says how long a run takes: the lock of a tick that was claimed is read until it is released, and
+    judged once it is held for too long.
+    """
+    bench = Bench(expected_runtime=600)
+    bench.look()
+    bench.seen["digest"] = NOW
+    running(bench, NINE)
+    assert bench.look(300) == []
+    assert bench.read == [LOCK]
+    assert bench.look(LONG - 300) == [("digest", "stuck", None)]
+    assert bench.read == JUDGED
+    running(bench, NINE, over=True)
+    bench.told = {"digest"}
+    assert bench.look(60) == [("digest", "ok", None)]
+    bench.told = set()
+    assert bench.look(300) == []
+    assert bench.read == []
+
+
+def test_the_lock_is_read_once_for_each_tick() -> None:
+    """A run that has ended is not looked at again before the next tick was claimed."""
+    bench = Bench(expected_runtime=600)
+    bench.look()
+    for _ in range(2):
+        bench.seen["digest"] = NOW
+        running(bench, NINE, over=True)
+        bench.look(1)
+    assert bench.read == []
+
+
+def test_a_job_that_says_nothing_of_its_runs_is_never_stuck_by_them() -> None:
+    """Nothing more is read of it than before."""
+    bench = Bench()
+    bench.look()
+    bench.seen["digest"] = NOW
+    running(bench, NINE)
+    assert bench.look(300) == []
+    assert bench.read == []

@@ -119,6 +119,7 @@ def test_what_lasts_for_a_moment_is_not_said(room: Room) -> None:
     room.tell("unattended", PATIENCE)
     room.pass_by(PATIENCE)
     assert not room.tell("ok", PATIENCE)
+    room.pass_by(SELDOM)
     assert not room.tell("ok", PATIENCE)
     assert room.sent == []
 

@@ -102,6 +102,26 @@ def test_the_events_say_why() -> None:
     assert recovered.fields == {"slot": SIX, "was": "late", "verdict": "ok", "why": "because of None", **about}
 
 
+def test_a_job_that_is_stuck_is_told_once_and_so_is_its_end() -> None:
+    """By when it got stuck: the next run that takes too long is told again. One that is late is told as such."""
+    bench = Bench()
+
+    def look(verdict: str, since: int | None = None, slot: str | None = None) -> list[tuple[str, object]]:
+        bench.says = [Evaluated("digest", verdict, slot, 0.0, "because", ABOUT, since=since)]
+        bench.told.clear()
+        bench.lateness.look_if_due()
+        bench.timing.advance(INTERVAL)
+        return [(event.slug, event.fields.get("was")) for event in bench.told]
+
+    stuck = [("job.stuck", None)]
+    assert [look("stuck", since) for since in (7, 7, 8, None, None)] == [stuck, [], stuck, stuck, []]
+    assert look("running") == [("job.recovered", "stuck")]
+    assert "slot" not in bench.told[0].fields
+    assert look("stuck", 9) == [("job.stuck", None)]
+    assert look("late", slot=SIX) == [("job.late", None)]
+    assert look("ok") == [("job.recovered", "late")]
+
+
 def test_another_lateness_is_told_without_an_end_of_the_first() -> None:
     """A job that was run between two looks, and is late again, is told of as late."""
     bench = Bench()
