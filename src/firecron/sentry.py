@@ -29,9 +29,8 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from functools import cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 try:
@@ -43,7 +42,7 @@ except ModuleNotFoundError as error:
 from firecron.base.events import Event, logger
 from firecron.base.identity import attempt_id
 from firecron.base.instants import to_text
-from firecron.cron.line import CronLine
+from firecron.cron.line import in_minutes
 from firecron.errors import ConfigurationError, UnknownJob
 from firecron.jobs.about import NOTHING, About
 from firecron.jobs.run import current_run
@@ -142,7 +141,7 @@ def monitor_config(job: Job) -> MonitorConfig | None:
             return None
         config["schedule"] = {"type": "interval", "value": schedule.every // timedelta(minutes=1), "unit": "minute"}
         return config
-    found = _in_minutes(schedule.line)
+    found = in_minutes(schedule.line)
     if found is None:
         return None
     line, second = found
@@ -222,32 +221,6 @@ def _check_slugs(names: Iterable[str]) -> None:
                 f"the jobs {other} and {name} have one monitor, {slug_of(name)!r}, between them: Sentry tells names "
                 f"apart by their first {LONGEST_SLUG} characters, in lower case and with single hyphens. Rename one"
             )
-
-
-@cache
-def _in_minutes(text: str) -> tuple[str, int] | None:
-    """Return the line in five fields of plain numbers, and the second that is cut off; None for another schedule.
-
-    Names, ranges that wrap around and steps mean different things to different readers of cron lines. Numbers don't.
-    """
-    line = CronLine(text)
-    days = line.days
-    if len(line.seconds) > 1 or (days.of_month and days.of_month.last):
-        return None
-    if days.of_week and (days.of_week.nth or days.of_week.last):
-        return None
-    fields = (
-        _field(line.minutes, 60),
-        _field(line.hours, 24),
-        _field(days.of_month.numbers, 0) if days.of_month else "*",
-        _field(days.months, 12),
-        _field(days.of_week.each, 0) if days.of_week else "*",
-    )
-    return " ".join(fields), min(line.seconds)
-
-
-def _field(numbers: Collection[int], every: int) -> str:
-    return "*" if len(numbers) == every else ",".join(map(str, sorted(numbers)))
 
 
 def _minutes(milliseconds: int) -> int:

@@ -182,6 +182,8 @@ GUARDED = {**of(TEXT, "name where"), **of(NO_TEXT, "role"), **of(TRUTH, "disable
 JOB = exactly(SCHEDULE, GUARDED, of(TRUTH, "runsHere"), of(each(TICK), "next"))
 LEADER = exactly(GUARDED, of(NUMBER, "ttl"), of(TRUTH, "standsHere"))
 UNCLAIMED = exactly(of(TEXT, "name where"))
+SCHEDULER_JOB = exactly(of(TEXT, "name schedule timezone uri"), of(NO_TEXT, "description"), of(NUMBER, "deadline"))
+EXPORT = exactly(of(TEXT, "to text"), of(each(SCHEDULER_JOB), "jobs"))
 JOBS = exactly(
     {"ticksHere": TRUTH, "why": TEXT, "roles": each(TEXT)},
     {"jobs": each(JOB), "leaders": each(LEADER), "unclaimed": each(UNCLAIMED)},

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
@@ -398,6 +398,32 @@ def parsed(line: str | None) -> CronLine:
 
 # A program may have thousands of jobs, and a few lines.
 _parsed = lru_cache(1_000)(CronLine)
+
+
+@lru_cache(1_000)
+def in_minutes(text: str) -> tuple[str, int] | None:
+    """Return the line in five fields of plain numbers, and its second; None if it has several seconds, an L or a #.
+
+    Names, ranges that wrap around and steps mean different things to different readers of cron lines. Numbers don't.
+    """
+    line = parsed(text)
+    days = line.days
+    if len(line.seconds) > 1 or (days.of_month and days.of_month.last):
+        return None
+    if days.of_week and (days.of_week.nth or days.of_week.last):
+        return None
+    fields = (
+        _listed(line.minutes, 60),
+        _listed(line.hours, 24),
+        _listed(days.of_month.numbers, 0) if days.of_month else "*",
+        _listed(days.months, 12),
+        _listed(days.of_week.each, 0) if days.of_week else "*",
+    )
+    return " ".join(fields), min(line.seconds)
+
+
+def _listed(numbers: Collection[int], every: int) -> str:
+    return "*" if len(numbers) == every else ",".join(map(str, sorted(numbers)))
 
 
 def _split(line: str) -> list[str]:

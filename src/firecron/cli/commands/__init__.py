@@ -47,6 +47,7 @@ COMMANDS = {
     "page": ("page:page", "Serve the page: all jobs in a browser, live, with buttons."),
     "jobs": ("jobs:jobs", "List the jobs and leaders of an application, and next ticks."),
     "next": ("jobs:next_ticks", "List the next ticks of a cron line or of a job."),
+    "export": ("export:export", "Print the jobs of Cloud Scheduler that call the triggers of APP."),
     "locks": ("locks:locks", "Show which locks are held, by which instance, and until when."),
     "runs": ("runs:runs", "Show past runs: where, how they ended, how long they took."),
     "pause": ("locks:pause", "Pause a lock, so that no instance can acquire it."),
@@ -73,10 +74,10 @@ GROUPS = {
     "Look": ("status", "check", "page", "runs", "locks", "acts", "doctor", "context"),
     "Act": ("pause", "resume", "hold", "unhold", "mute", "unmute", "cancel", "unlock", "forget"),
     "Run": ("run", "work", "exec"),
-    "Develop": ("init", "jobs", "next", "rules", "emulator", "demo"),
+    "Develop": ("init", "jobs", "next", "export", "rules", "emulator", "demo"),
 }
 # These need no database, or have one of their own.
-_WITHOUT_DATABASE = ("demo", "emulator", "jobs", "next", "rules", "context")
+_WITHOUT_DATABASE = ("demo", "emulator", "jobs", "next", "export", "rules", "context")
 EXAMPLES = {
     "demo": "--ticks 5",
     "emulator": "-- uvicorn main:app",
@@ -85,6 +86,7 @@ EXAMPLES = {
     "page": "--port 8080 --read-only",
     "jobs": "myservice.main:crons",
     "next": '"30 2 * * *" --timezone Europe/Berlin --after 2027-03-27T00:00Z',
+    "export": "main:crons --to gcloud --url https://api.run.app/cron --service-account me@x.iam.gserviceaccount.com",
     "locks": "--watch",
     "runs": "send-daily-digest -n 5",
     "pause": "send-daily-digest --why 'the feed is down' --until 2h",
