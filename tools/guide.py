@@ -86,7 +86,7 @@ _MOVED_PAGE = """<!doctype html>
 # Pages whose Markdown is directives, which only Sphinx can read.
 _API = "api/"
 # Pages for those who change firecron. The search leaves them out: what a user looks for is on other pages.
-_DECISIONS = "decisions/"
+_INSIDE = ("decisions/", "architecture", "releasing")
 
 _TO_API = re.compile(rf"(?<![\w/])((?:\.\./)?{_API}[\w-]+)\.md")
 _FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
@@ -318,7 +318,7 @@ def _outdated(
 def _read(app: Sphinx, page: str, source: list[str]) -> None:
     path = DOCS / f"{page}.md"
     source[0] = with_addresses(source[0], path)
-    if page.startswith(_DECISIONS):
+    if page.startswith(_INSIDE):
         source[0] = f"---\nnosearch: true\n---\n{source[0]}"
     if page == app.config.root_doc:
         source[0] += menu(source[0])
