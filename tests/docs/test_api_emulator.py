@@ -1,4 +1,4 @@
-"""The API page of the emulator has every public name."""
+"""The API pages of the emulator have every public name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rtdb_emulator import Clock, Emulator, Faults
 from rtdb_emulator.http.faults import SocketFaults
 from rtdb_emulator.pytest_plugin import Rtdb
 
-PAGE = (ROOT / "docs" / "api" / "emulator.md").read_text("utf-8")
+PAGE = "\n".join(page.read_text("utf-8") for page in sorted((ROOT / "docs" / "api").glob("emulator*.md")))
 # Called by the server, not by tests.
 INTERNAL = {"take", "discard"}
 
