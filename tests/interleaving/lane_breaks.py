@@ -1,6 +1,17 @@
 """Deliberate breaks of the lanes: each is a text in a source and what stands there instead, and a case that finds it.
 
-`tests.interleaving.lane_plays` has the cases. A break that no case finds is not here: it would show nothing.
+`tests.interleaving.lane_plays` has the cases. A break that no case finds is not here: it would show nothing. What
+none finds, since something else makes up for it here, and which tests do (in `tests/unit/runs`):
+
+    a hold is taken for no hold                       the runner looks at it again before its claim    test_lane
+    a stop leaves an open tick                        the engine forgets the tickets, and these, too   test_lane
+    a stop leaves a lock followed                     the engine closes all streams                    test_lanes_alone
+    a worker goes on only with what it came for       it takes longer, with few workers for ever       test_lane
+    what was heard during a try plans nothing         the next change of the lock does                 test_lanes_alone
+    a try that hears nothing is put off               streams break off once in a case            test_claimer_follows
+    a run that begins is not cancelled                the tick looks again until it finds it           test_lane
+    an attempt of the parent has events in its child  the child's own lanes have nobody to call        test_lanes_alone
+    a look for a run that died does not insist        another round would come: of recovery            test_lanes
 """
 
 from __future__ import annotations
@@ -11,7 +22,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import NamedTuple
 
-from firecron.runs import lane, lanes
+from firecron.runs import claimer, lane, lanes, runner
 
 
 class LaneBreak(NamedTuple):
@@ -24,7 +35,7 @@ class LaneBreak(NamedTuple):
     case: str
 
 
-_MODULES: dict[str, ModuleType] = {"lane": lane, "lanes": lanes}
+_MODULES: dict[str, ModuleType] = {"lane": lane, "lanes": lanes, "claimer": claimer, "runner": runner}
 
 
 @contextmanager
@@ -288,5 +299,222 @@ LANE_BREAKS: tuple[LaneBreak, ...] = (
         "elif not self.current.has_tried:",
         "else:",
         "a request is lost",
+    ),
+    LaneBreak(
+        "a minimum hold is forgotten before a claim",
+        "runner",
+        "if (left := self._hold_left(attempt)) > 0:",
+        "if False:",
+        "a minimum hold",
+    ),
+    LaneBreak(
+        "a void plan calls",
+        "lane",
+        " or attempt.plan is not plan:",
+        ":",
+        "held",
+    ),
+    LaneBreak(
+        "a stop leaves the look",
+        "lane",
+        "self.open = self.look = self.looks_at = None",
+        "self.open = self.looks_at = None",
+        "held, a stop",
+    ),
+    LaneBreak(
+        "a stop leaves it planned that a job is looked at",
+        "lane",
+        "self.open = self.look = self.looks_at = None",
+        "self.open = self.look = None",
+        "held, a stop",
+    ),
+    LaneBreak(
+        "a look that gives way is forgotten",
+        "lane",
+        "                self.look = self.current\n",
+        "                pass\n",
+        "a look, by hand",
+    ),
+    LaneBreak(
+        "a look that comes behind others is forgotten",
+        "lane",
+        "            self.look = attempt\n            return []",
+        "            return []",
+        "a look, by hand",
+    ),
+    LaneBreak(
+        "the line is in no order",
+        "lane",
+        '        self.line.sort(key=lambda one: one.due or "")\n',
+        "",
+        "held, all queue",
+    ),
+    LaneBreak(
+        "a newer tick takes the place of one that queues for long",
+        "lane",
+        "        if self.options.keeps_all_waiting:\n            return []\n        *older",
+        "        *older",
+        "held, all queue",
+    ),
+    LaneBreak(
+        "a tick that is displaced in line is not told of",
+        "lane",
+        'return [LaneCommand("skip", one, NEWER) for one in older if not one.has_tried]',
+        "return []",
+        "by hand",
+    ),
+    LaneBreak(
+        "a tick whose claim is dropped is told of twice",
+        "lane",
+        "*([] if is_told else [LaneCommand(",
+        "*([LaneCommand(",
+        "a request is lost",
+    ),
+    LaneBreak(
+        "a tick whose claim was taken over is not told of",
+        "lane",
+        "any(command.what is pending.attempt for command in told)",
+        "True",
+        "overlap",
+    ),
+    LaneBreak(
+        "a run by hand without a lock costs the tick",
+        "lane",
+        "(holds or self.free + len(self.reserved) <= 0)",
+        "(holds or self.free <= 0)",
+        "by tick, without an answer",
+    ),
+    LaneBreak(
+        "a tick that queues is skipped behind a run",
+        "lane",
+        "if self.options.waits or not (holds",
+        "if not (holds",
+        "cancel here",
+    ),
+    LaneBreak(
+        "a claim with which nobody goes on stays pending",
+        "lane",
+        "return commands if holds else [*commands, *self._drop_claim(commands)]",
+        "return commands",
+        "a request is lost",
+    ),
+    LaneBreak(
+        "a claim has no token but its own try's",
+        "runner",
+        "            pending = attempt.lane.pending\n",
+        "            pending = None\n",
+        "a request is lost",
+    ),
+    LaneBreak(
+        "a claim that is taken over stays for the older tick",
+        "runner",
+        "            elif pending.attempt is not attempt:\n                self._claimer.retarget(pending, attempt)\n",
+        "",
+        "a request is lost",
+    ),
+    LaneBreak(
+        "a tick in doubt is forgotten",
+        "claimer",
+        "            pending.in_doubt.append((due, refusal))\n",
+        "            pass\n",
+        "a request is lost",
+    ),
+    LaneBreak(
+        "a try comes after the grace is over",
+        "lanes",
+        "max(0.0, min(seconds, pending.seconds_left(now)))",
+        "max(0.0, seconds)",
+        "two that queue",
+    ),
+    LaneBreak(
+        "a tick does not cancel the run that it stands in line for",
+        "lane",
+        "[*commands, *self._cancel([attempt])]",
+        "commands",
+        "cancel here",
+    ),
+    LaneBreak(
+        "a tick that is not wanted any more leaves nobody called",
+        "lane",
+        "*self._drop_claim([told]), *self.settle()]",
+        "*self._drop_claim([told])]",
+        "queue all, a pause",
+    ),
+    LaneBreak(
+        "a claim is followed on for nobody",
+        "claimer",
+        "            if not isinstance(answer, float):\n                pending.unfollow()\n",
+        "            pass\n",
+        "held",
+    ),
+    LaneBreak(
+        "what was stopped calls a worker",
+        "lanes",
+        "        if not self.stopping:\n            self._crew",
+        "        if True:\n            self._crew",
+        "a stop, two places",
+    ),
+    LaneBreak(
+        "what tried at a stop waits on",
+        "lanes",
+        "        if self.stopping:\n            self.play(Lane.drop",
+        "        if False:\n            self.play(Lane.drop",
+        "held, a stop while it queues",
+    ),
+    LaneBreak(
+        "an open tick is asked for twice",
+        "lanes",
+        "            if attempt.lane.open is not open_tick:\n                return\n",
+        "",
+        "tickets",
+    ),
+    LaneBreak(
+        "what is asked for stays open",
+        "lanes",
+        "            if isinstance(found, str):\n                attempt.lane.open = None\n",
+        "",
+        "tickets",
+    ),
+    LaneBreak(
+        "two calls share the claim that got no answer",
+        "lanes",
+        "pending, lane.unanswered = lane.unanswered, None",
+        "pending = lane.unanswered",
+        "by tick, without an answer",
+    ),
+    LaneBreak(
+        "an older tick keeps its place before a newer one",
+        "lane",
+        'return (self.due or "") > (other.due or "")',
+        'return (self.due or "") < (other.due or "")',
+        "a request is lost",
+    ),
+    LaneBreak(
+        "a tick comes after a stop",
+        "lanes",
+        "commands = [] if self.stopping else attempt.lane.stand(attempt)",
+        "commands = attempt.lane.stand(attempt)",
+        "a stop, each step",
+    ),
+    LaneBreak(
+        "a lock is looked at once and never again",
+        "lanes",
+        "                lane.looks_at = None\n",
+        "                pass\n",
+        "held, a stop",
+    ),
+    LaneBreak(
+        "what is put back in line stays the current attempt",
+        "lane",
+        "            self.current = None  # a run by hand took the place\n",
+        "",
+        "by hand",
+    ),
+    LaneBreak(
+        "a grace is that of the tick before",
+        "lane",
+        "        self.ends = None\n        self.tries = 0\n",
+        "        self.tries = 0\n",
+        "held",
     ),
 )

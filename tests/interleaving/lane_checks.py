@@ -186,6 +186,8 @@ class LaneMonitor:
         if came is not None:
             is_left_out = came.said in ("run.skipped", "run.missed") and claim.trigger == "schedule"
             require(not is_left_out, f"{claim.slot} begins, and was said to be left out")
+            is_parents = came.said == "the parent's" and claim.trigger == "schedule"
+            require(not is_parents, f"{claim.slot} begins in a child, and is the parent's")
             came.said = f"begun by {claim.trigger}"
             older = [one for one in self._came if one[:2] == (name, job.name) and one[2] < claim.slot]
             is_in_turn = not job.options.keeps_all_waiting or all(self._came[one].said for one in older)
@@ -256,6 +258,11 @@ class LaneMonitor:
         require(not (lane.options.waits and (is_for_runs or is_for_holds)), f"{slot} queues, and is skipped")
         if lane.options.keeps_all_waiting:
             require(not message.endswith(NEWER), f"{slot} gives way to a newer tick, and all of them queue")
+        if message.endswith("could not start in time"):
+            grace = 10_000 if lane.options.waits_until_next_tick else lane.options.grace
+            is_over = START + self._model.time >= to_milliseconds(slot) + grace
+            is_overtaken = any(other[:2] == (instance.name, name) and other[2] > slot for other in self._came)
+            require(is_over or is_overtaken, f"{slot} is given up before its grace is over")
         if not self._model.is_fine:  # else the run may be over by now
             require(not is_for_runs or bool(lane.running), f"{slot} is skipped, and nothing runs")
 

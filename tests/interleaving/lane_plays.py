@@ -74,12 +74,12 @@ CASES: Mapping[str, LaneScenario] = {
     "held, a stop while it queues": LaneScenario(QUEUE, {"stop": 1, "start": 1}, hears=True, node=HELD, depth=11),
     "a look, by hand": LaneScenario(RERUN, {"look": 1, "by_hand": 1}, node=DIED, depth=7),
     "tickets, a stop": LaneScenario(budget={"beat": 1, "stop": 1, "start": 1}, depth=8),
-    "by tick, without an answer": LaneScenario(budget={"by_tick": 2, "unread": 1, "lose": 1}, depth=6),
+    "by tick, without an answer": LaneScenario(budget={"by_tick": 3, "lose": 1}, depth=8),
     "cancel here": LaneScenario(CANCEL, {"by_hand": 1}, depth=8),
     "a stop, two places": LaneScenario({**ALLOW, "catch_up": "all"}, {"stop": 1}, node=ENDED, places=2, depth=8),
-    "a fork while it waits": LaneScenario(
-        {**ALLOW, "catch_up": "all"}, {"fork": 1, "start": 1, "lose": 1}, places=2, node=ENDED, depth=6
-    ),
+    "a fork while it queues": LaneScenario(QUEUE, {"fork": 1}, depth=8),
+    "cancel, and rerun": LaneScenario({**CANCEL, **RERUN, "hold_at_least": 3}, {"by_hand": 1}, node=DIED, depth=8),
+    "queue all, a pause": LaneScenario(KEEP_ALL, {"pause": 1, "lose": 1}, depth=8),
     "a crash": LaneScenario(budget={"crash": 1}, instances=2, depth=6),
 }
 

@@ -371,12 +371,9 @@ class Runner:
 
         `run_id` is part of the history's key for a run without a slot.
         """
-        slot = claimed.slot
-        lease = self._lease(claimed)
-        started = claimed.held.trust.reading
-        key = claimed.key or manual_key(started.server, run_id)
+        lease, slot, own = self._lease(claimed), claimed.slot, claimed.is_of_its_tick
+        key = claimed.key or manual_key(claimed.held.trust.reading.server, run_id)
         steps = None if isinstance(lease, Unlocked) else self._steps(job, run.fence, claimed, lease, key)
-        own = claimed.is_of_its_tick
         execution = Execution(self._database, job, run, slot, lease, self.loop, steps, is_of_its_tick=own)
         process = self._database.process
         # Ctrl-C, a signal's handler or a listener may raise at any line, so the lease is kept only inside this block.
@@ -396,6 +393,11 @@ class Runner:
             raise
         if self._database.process is not process:
             return Result(run, "lost"), None  # the body has forked and this is the child: the parent records the run
+        return self._report(execution, job, claimed, key, call_result)
+
+    def _report(self, execution: Execution, job: Job, claimed: Claimed, key: str, call_result: CallResult) -> Ended:
+        """Emit how a run has ended whose lock is released. Return its result, and its entry for the history."""
+        run, started = execution.run, claimed.held.trust.reading
         outcome, error = call_result.outcome, call_result.error
         took = round(self._database.timing.mono() - started.mono)
         said = f'"{run.name}" {outcome} after {took / 1000:g} s' + (f": {described(error)}" if error else "")
@@ -406,7 +408,7 @@ class Runner:
         entry = Entry(
             key,
             outcome,
-            slot=slot,
+            slot=execution.slot,
             trigger=run.trigger,
             started_at=started.server,
             ended_at=started.server + took,

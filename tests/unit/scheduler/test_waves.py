@@ -44,6 +44,9 @@ class Jobs:
     def jobs(self) -> list[Job]:
         return self._jobs
 
+    def stored_jobs(self) -> list[Job]:
+        return []
+
     def is_wanted(self, job: Job) -> bool:
         return job in self._jobs and job not in self.paused
 
