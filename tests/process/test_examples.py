@@ -169,6 +169,7 @@ def test_nestjs_migration_says_what_it_needs() -> None:
         ("flask", "local.py"),
         ("cloud-run-job", "overlap.py"),
         ("scale-to-zero", "two_attempts.py"),
+        ("firebase-functions", "two_calls.py"),
         ("worker-pool", "local.py"),
         ("kubernetes-cronjob", "two_pods.py"),
         ("feed-consumer", "deploy.py"),

@@ -260,7 +260,7 @@ class Registry:
             name: The job's name.
             slot: The tick to claim, an aware `datetime`.
             resume: The tick to resume, an aware `datetime`; of a run by hand, the key of its entry in the history.
-            source: The `trigger` of the run in the history.
+            source: The `trigger` of the run in the history: `firebase` in one of Firebase's scheduled functions.
         """
         for option, instant in (("slot", slot), ("resume", resume)):
             if isinstance(instant, datetime) and instant.tzinfo is None:
@@ -271,7 +271,11 @@ class Registry:
             raise ConfigurationError("a run claims a tick (slot), or resumes one (resume): leave one of them out")
         if resume is not None:
             return self._control.resume(self.get(name), resume, source)
-        return self._control.run_now(self.get(name), slot, source)
+        job = self.get(name)
+        result = self._control.run_now(job, slot, source)
+        if source == "firebase" and result.run is not None:
+            self.served(job)
+        return result
 
     def around(self) -> Sequence[Around]:
         """Return what is around each run now, the outermost first."""

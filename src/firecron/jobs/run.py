@@ -20,7 +20,7 @@ from firecron.base.flag import Flag
 from firecron.base.texts import redacted, storable
 from firecron.errors import Cancelled, ConfigurationError, LeaseLost, Stopping
 
-Trigger: TypeAlias = Literal["schedule", "catch_up", "rerun", "manual", "http"]
+Trigger: TypeAlias = Literal["schedule", "catch_up", "rerun", "manual", "http", "firebase"]
 Outcome: TypeAlias = Literal[
     "succeeded", "failed", "lost", "interrupted", "cancelled", "abandoned", "skipped", "missed"
 ]
@@ -78,7 +78,7 @@ class Run:
         attempt: The number of this claim of the tick.
         fence: A number that is higher than that of every earlier run; None if the job takes no fence.
         idempotency_key: The same for every attempt at one tick. Pass it to any system that must not act twice.
-        trigger: Why it runs: `schedule`, `catch_up`, `rerun`, `manual` or `http`.
+        trigger: Why it runs: `schedule`, `catch_up`, `rerun`, `manual`, `http` or `firebase`.
         previous_slot: The tick before this one by the schedule, in UTC; of a run by hand, the newest up to its start.
         last_success: The newest tick before this one whose run has succeeded, in UTC; None if none is known.
     """

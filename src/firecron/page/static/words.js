@@ -23,7 +23,7 @@ export const owner = (/** @type {{ instanceId?: string, instance?: string } | nu
 export const RESUMABLE = ["failed", "lost", "abandoned", "interrupted", "cancelled"];
 
 /** @type {Record<string, string>} */
-export const TRIGGERS = { catch_up: "caught up", rerun: "begun again", manual: "by hand", http: "by a trigger" };
+export const TRIGGERS = { catch_up: "caught up", rerun: "begun again", manual: "by hand", http: "by a trigger", firebase: "by Firebase" };
 
 export const schedule = (/** @type {Job} */ row) =>
   joined([localized(row.words ?? row.line), !row.every && row.timezone && placeOf(row.timezone)]);
