@@ -125,6 +125,19 @@ def test_the_workflows_run_what_the_makefile_has() -> None:
     assert "run: make build TAG=" in WORKFLOWS["release"]
 
 
+def test_an_install_from_a_checkout_names_the_emulator_too() -> None:
+    """Before a release no index has it, so what installs firecron from a checkout installs the emulator's folder too."""
+    hosted = yaml.safe_load((ROOT / ".readthedocs.yaml").read_text("utf-8"))["python"]["install"]
+    assert [step["path"] for step in hosted] == ["emulator", "."]
+    for line in (ROOT / "Makefile").read_text("utf-8").splitlines():
+        if "'.[dev]'" in line:
+            assert "-e ./emulator -e '.[dev]'" in line, line
+    for page in PAGES:
+        for line in page.read_text("utf-8").splitlines():
+            if re.match(r"pip install .*\./firecron\[.*emulator", line):
+                assert "./firecron/emulator" in line, f"{name(page)}: {line}"
+
+
 def test_only_the_job_that_publishes_may_identify_itself() -> None:
     """No other job gets a token of the index, and no job gets more than it needs by default."""
     for workflow, text in WORKFLOWS.items():
