@@ -126,7 +126,7 @@ def test_the_workflows_run_what_the_makefile_has() -> None:
 
 
 def test_an_install_from_a_checkout_names_the_emulator_too() -> None:
-    """Before a release no index has it, so what installs firecron from a checkout installs the emulator's folder too."""
+    """Before a release no index has it, so what installs firecron from a checkout installs that folder as well."""
     hosted = yaml.safe_load((ROOT / ".readthedocs.yaml").read_text("utf-8"))["python"]["install"]
     assert [step["path"] for step in hosted] == ["emulator", "."]
     for line in (ROOT / "Makefile").read_text("utf-8").splitlines():

@@ -44,7 +44,7 @@ _CHANGES = (
     (f"\n                && {_JSON}", ""),
     (f"$tick === 'once' && !(data.child('result').isString()\n                && {_READ})", "false"),
     (
-        '"name": { ".validate": "newData.val().length <= 100" }',
+        '"name": { ".validate": "newData.val().length <= 161" }',
         '"name": { ".validate": "newData.val().matches(/^[A-Za-z][A-Za-z0-9_-]*$/) && newData.val().length <= 100" }',
     ),
 )
