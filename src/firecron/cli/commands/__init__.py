@@ -73,7 +73,7 @@ COMMANDS = {
 GROUPS = {
     "Look": ("status", "check", "page", "runs", "locks", "acts", "doctor", "context"),
     "Act": ("pause", "resume", "hold", "unhold", "mute", "unmute", "cancel", "unlock", "forget"),
-    "Run": ("run", "work", "exec"),
+    "Run": ("run", "ask", "work", "exec"),
     "Develop": ("init", "jobs", "next", "export", "rules", "emulator", "demo"),
 }
 # These need no database, or have one of their own.
