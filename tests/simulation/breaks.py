@@ -42,8 +42,9 @@ class Break:
         return Patch(f"firecron.{self.module}", self.old, self.new)
 
 
-# Where a break that few seeds find is looked for: the first 200 don't.
+# Where a break that few seeds find is looked for: the first 200 don't, or the first 400.
 _SELDOM: Final = 201
+_MORE_SELDOM: Final = 401
 # Of nine machines six die, so one time in four all that would ask first are dead.
 _FIRST_ONES_DIE: Final[Mapping[str, int]] = {"machines": 9, "die": 6, "ticks": 1}
 # A tick waits for the lock of a run whose machine has most likely died.
@@ -138,7 +139,7 @@ BREAKS = (
           "return options.reruns and attempt < MOST_CLAIMS", "return options.reruns"),
     Break("missed ticks are dropped", "runs.policy",
           "    for span in reversed(free(record, end)):", "    for span in reversed(free(record, end)[:0]):",
-          first=_SELDOM),
+          first=_MORE_SELDOM),
     Break("what overlap skipped is caught up", "runs.policy",
           "(record.expiresAt, record.releasedAt, record.acquiredAt))", "(record.acquiredAt,))"),
     Break("the bookkeeper is silent", "runs.policy",
@@ -152,7 +153,7 @@ BREAKS = (
           "        self.running.discard(attempt)\n        commands:", "        commands:"),
     Break("a tick that comes behind a run waits for a worker", "runs.lanes",
           "if open_tick is None:\n            self.stand(attempt)",
-          "if open_tick is None:\n            self._submit(partial(self.stand, attempt))", first=_SELDOM),
+          "if open_tick is None:\n            self._submit(partial(self.stand, attempt))", first=_MORE_SELDOM),
     Break("a tick that waits for a worker forgets the lock", "runs.lane",
           "now - self.came > margin", "False"),
     Break("two attempts of a job try at a time", "runs.lane",
@@ -183,7 +184,7 @@ BREAKS = (
     Break("the outcome is the body's, whatever the release says", "runs.runner",
           'outcome = "lost" if lease.was_lost else outcome', 'outcome = "succeeded" if outcome == "lost" else outcome'),
     Break("a catch-up claims its own tick first", "runs.policy",
-          "        if late:", "        if late and due is None:", first=_SELDOM),
+          "        if late:", "        if late and due is None:", first=_MORE_SELDOM),
     # --- steps, cancelled runs, even distances
     Break("a recorded step is called again", "steps.protocol",
           "if step.record is not None and step.record.is_done:", "if False:", first=_RICHER),
