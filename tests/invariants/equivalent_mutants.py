@@ -328,9 +328,8 @@ EQUIVALENT: dict[str, str] = {
         "Two readings are compared, whatever it began with."
     ),
     "ticker.Ticker.stop: self._stops += 1 -> self._stops += 2": ("Two readings are compared, however far apart."),
-    "database.Database.ended: elif left is not None: -> elif True:": (
-        "What is known as nothing is not known, as where it is forgotten."
-    ),
+    "database.Database.ended: elif left is not None and not is_entry_name(lease.name): -> "
+    "elif (not is_entry_name(lease.name)):": ("What is known as nothing is not known, as where it is forgotten."),
     "runner.Runner.go_on: for _ in range(MOST_MISSED + MOST_CLAIMS + 1): -> for _ in range(MOST_MISSED + "
     "MOST_CLAIMS - 1):": ("There can't be that many rounds."),
     "runner.Runner.run_tick: for _ in range(MOST_MISSED + MOST_CLAIMS + 1): -> for _ in range(MOST_MISSED + "

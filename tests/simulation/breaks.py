@@ -180,7 +180,7 @@ BREAKS = (
     Break("max_runtime is not looked at", "lock.keeper",
           "limit = math.inf if limit is None else limit", "limit = math.inf"),
     Break("a job that is paused here runs", "jobs.registry",
-          " and job.name not in self._paused", ""),
+          "is_known and not {job.name, declared.name} & self._paused", "is_known"),
     Break("the outcome is the body's, whatever the release says", "runs.runner",
           'outcome = "lost" if lease.was_lost else outcome', 'outcome = "succeeded" if outcome == "lost" else outcome'),
     Break("a catch-up claims its own tick first", "runs.policy",

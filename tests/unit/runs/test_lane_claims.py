@@ -53,6 +53,7 @@ def test_a_claim_for_another_tick_begins_anew_with_its_token() -> None:
     """Neither the end of the other tick's grace, nor its tries, nor its refusal are of this one; what was asked is."""
     older, newer = attempts()
     pending = PendingClaim(older)
+    assert pending.tries == 0
     pending.ends, pending.tries, pending.refusal = 5.0, 3, refusal("held")
     pending.in_doubt.append((slot(-60), refusal("held")))
     pending.retarget(newer)
