@@ -91,6 +91,8 @@ def plain(value: Any) -> Any:
 def test_terraform_gets_a_resource_for_each_job() -> None:
     """A parser of HCL reads back what each job declares, and what each request has; a disabled job is left out."""
     text = call("export", "exported:crons", "--to", "terraform", *COMMON).stdout
+    assert "$${everybody}" in text, "nothing in a text of the program is a template"
+    assert "%%{co}" in text
     read: Any = plain(hcl2.loads(text))
     found = {name: one for resource in read["resource"] for name, one in resource["google_cloud_scheduler_job"].items()}
     assert list(found) == ["import_all", "send-digest", "sweep"]

@@ -34,6 +34,7 @@ def test_a_job_runs_from_its_first_tick_to_its_last() -> None:
     crons = jobs(lambda run: runs.append(run.idempotency_key))
     with crons.testing(NINE - 5 * HOUR) as test:
         test.advance(timedelta(days=40))
+        assert [event for event in test.events if event.slug == "ticker.failed"] == []
         assert slots(test) == [(f"2026-11-18T{hour:02}:00:00Z", "succeeded") for hour in (9, 10, 11)]
     assert len(runs) == 3
     assert crons.registry.next_slots("digest", 3) == []

@@ -90,6 +90,18 @@ def test_ticks_that_are_not_excluded_are_the_daemons(
     assert all(tick in left_out for tick, _ in found)
 
 
+@pytest.mark.parametrize("closed", [date(2010, 11, 6), date(2010, 11, 7)], ids=str)
+def test_a_day_that_the_clocks_go_back_to_is_judged_by_its_own_date(closed: date) -> None:
+    """One minute after midnight it is the day before once more: its ticks are that day's, and not of the day begun."""
+    zone, day = "America/St_Johns", datetime(2010, 11, 7, 2, 31, tzinfo=UTC)  # 00:01, and then 23:01
+    awake = Daemon(zone, datetime(2010, 11, 5, tzinfo=UTC), datetime(2010, 11, 9, tzinfo=UTC), timedelta(minutes=30))
+    schedule = Schedule("*/30 * * * *", zone, except_days=[closed])
+    start, end = day - DAY, day + DAY
+    kept = [run for run in awake.runs("*/30 * * * *") if run.astimezone(ZoneInfo(zone)).date() != closed]
+    expected = [run.isoformat() for run in kept if start < run <= end]
+    assert [tick.isoformat() for tick in schedule.between(start, end)] == expected
+
+
 @settings(max_examples=20)
 @given(place=places(), today=st.dates(date(2024, 2, 1), date(2024, 11, 1)), hours=st.integers(0, 23))
 def test_readers_of_the_catalogue_have_the_same_ticks(
