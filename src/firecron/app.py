@@ -340,7 +340,12 @@ class FireCron:
         from firecron.testing.rehearsal import Rehearsal
 
         self.start_watch.settle()
-        return Rehearsal(self.registry.jobs(), at, settings=self.settings, leaders=self.engine.leaders.all())
+        return Rehearsal(
+            [*self.registry.jobs(), *self.registry.stored_jobs()],
+            at,
+            settings=self.settings,
+            leaders=self.engine.leaders.all(),
+        )
 
     def work(self) -> float:
         """Do the work of the background threads on this thread. Return the seconds until there is more to do."""

@@ -40,6 +40,7 @@ from firecron.base.instants import to_text
 from firecron.base.texts import described, redacted
 from firecron.jobs.run import Run
 from firecron.runs.body import outcome_of
+from firecron.store import split_name
 
 OTHER = "_other"
 MOST_NAMES = 1_000
@@ -179,7 +180,7 @@ class _Measures:
 
     def hear(self, event: Event) -> None:
         fields = event.fields
-        name = self._name(event.name)
+        name = self._name(split_name(event.name)[0])  # without the key of a stored schedule: there may be thousands
         outcome = event.slug.partition(".")[2]
         if event.slug == "run.started":
             # Acquiring a run's lock emits no event of its own.

@@ -78,6 +78,11 @@ def entry_name(job: object, key: object) -> str:
     return f"{check_name(job)}:{key}"
 
 
+def check_any_name(name: object) -> str:
+    """Return the name of a lock, or of an entry, itself. Raise ConfigurationError if it is neither."""
+    return check_entry_name(name) if isinstance(name, str) and ":" in name else check_name(name)
+
+
 def split_name(name: str) -> tuple[str, str]:
     """Return the job of a name, and the key of its entry; an empty key for the name of a job or a lock."""
     job, _, key = name.partition(":")

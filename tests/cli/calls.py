@@ -20,9 +20,9 @@ from firecron.jobs import decorator as declarations
 from rtdb_emulator.pytest_plugin import Rtdb
 
 
-def call(*arguments: str) -> Result:
+def call(*arguments: str, input: str | None = None) -> Result:
     """`firecron` with these arguments, with neither a terminal nor anything to read."""
-    result = CliRunner().invoke(app, list(arguments))
+    result = CliRunner().invoke(app, list(arguments), input=input)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
@@ -35,9 +35,9 @@ def answer(schema: Schema, *arguments: str) -> dict[str, Any]:
     return checked(schema, result.stdout)
 
 
-def complaint(code: int, *arguments: str) -> str:
+def complaint(code: int, *arguments: str, input: str | None = None) -> str:
     """Its complaint, in JSON and for people the same, when it ends with this code."""
-    result = call(*arguments, "--json")
+    result = call(*arguments, "--json", input=input)
     assert result.exit_code == code, (result.stdout, result.stderr)
     value = checked(ERROR, result.stdout)
     assert value["code"] == code

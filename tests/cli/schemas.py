@@ -80,6 +80,21 @@ HELD = exactly(
 RESUMED = exactly(of(TEXT, "hold what"), of(each(TEXT), "resumed"), of(each(NAMED), "paused failed"))
 MUTE = exactly({"until": INSTANT, "by": TEXT, "why": NO_TEXT})
 MUTED = exactly(of(TRUTH, "changed"), of(TEXT, "job"), of(perhaps(MUTE), "muted"))
+FLAGS: Schema = {"type": "object", "additionalProperties": TRUTH}
+ANY_OBJECT: Schema = {"type": "object"}
+PUT = exactly(of(TEXT, "job"), of(FLAGS, "changed"))
+REMOVED = exactly(of(TEXT, "job key"), of(TRUTH, "running"))
+MENDED = exactly(of(TEXT, "job"), of(NUMBER, "mended"))
+STORED_JOBS = exactly(of(each(TEXT), "jobs"))
+STORED_SCHEDULE = exactly(
+    of(TEXT, "name key state"),
+    of(NO_TEXT, "line timezone by outcome why"),
+    of(NO_NUMBER, "every"),
+    of(NO_INSTANT, "starting until at nextAt since slot"),
+    of(NUMBER, "failures"),
+    of(ANY_OBJECT, "args"),
+)
+SCHEDULES = exactly(of(each(STORED_SCHEDULE), "schedules"))
 UNHELD = exactly({"holds": each(RESUMED)})
 ACT = exactly(of(TEXT, "key act name who"), of(NO_INSTANT, "at"), of(NO_TEXT, "why"))
 ACTS = exactly({"acts": each(ACT)})

@@ -17,7 +17,7 @@ from rtdb_emulator.pytest_plugin import Rtdb
 
 URL = "https://orders.firebaseio.com"
 # They have a prefix of their own, or need no database.
-OTHERS = {"demo", "emulator", "jobs", "next", "export", "rules", "context"}
+OTHERS = {"demo", "emulator", "jobs", "next", "export", "rules", "context", "schedule"}
 
 
 @pytest.fixture(autouse=True)

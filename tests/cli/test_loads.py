@@ -46,7 +46,7 @@ NEXT = f"""{HELP} cli.commands.jobs cli.contexts cli.names cli.options cli.outpu
 STATUS = f"""{NEXT.replace("cli.commands.jobs", "cli.commands.status")} cli.lines cli.watching
     base.last_values base.threads cron.bounded jobs.catalogue jobs.run lock lock.asks lock.audit_log lock.database
     lock.fields lock.holds lock.keeper lock.protocol lock.record lock.refusal lock.stored lock.waiting ops ops.findings
-    ops.health ops.holds ops.mutes ops.remedies ops.remedy
+    ops.health ops.holds ops.mutes ops.remedies ops.remedy ops.stored_health
     ops.status ops.views rtdb rtdb.failures rtdb.store rtdb.stream rtdb.target rtdb.tokens rtdb.transport runs
     runs.entry runs.policy settings steps steps.protocol"""
 

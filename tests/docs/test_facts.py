@@ -324,6 +324,7 @@ def test_every_field_that_is_mentioned_exists() -> None:
         "## The mutes",
         "## The asks",
         "## What people were told",
+        "## Stored schedules",
     )
     fields = {field for heading in tables for row in rows(OPERATING, heading) for field in named(row[0])}
     for page in PAGES:

@@ -250,7 +250,7 @@ LANE_MUTANTS = (
         ("        if not self.stopping:\n            self._crew", "        if True:\n            self._crew", ALONE),
         ("attempt = attempt.lane.called or attempt", "pass", ALONE),
         ("            attempt.lane.see(attempt)\n", "            pass\n", ALONE),
-        ("        self.attempted(attempt)\n", "", ALONE),
+        ("            self.attempted(attempt)\n", "            pass\n", ALONE),
         (
             "        if self.stopping:\n            self.play(Lane.drop",
             "        if False:\n            self.play(Lane.drop",

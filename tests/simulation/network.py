@@ -13,7 +13,7 @@ from firecron.errors import Denied, Unavailable
 from firecron.store import Snapshot, Watch
 from firecron.testing import MemoryStore
 
-Method: TypeAlias = Literal["read", "swap", "timestamp", "merge", "keys", "newest", "watch"]
+Method: TypeAlias = Literal["read", "swap", "timestamp", "merge", "keys", "newest", "query", "watch"]
 Script: TypeAlias = Callable[[], object]
 T = TypeVar("T")
 
@@ -92,6 +92,9 @@ class Network:
 
     def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
         return self._call("newest", path, deadline, lambda: self._store.newest(path, deadline))
+
+    def query(self, path: str, order_by: str, deadline: Deadline, **bounds: object) -> list[tuple[str, object]]:
+        return self._call("query", path, deadline, lambda: self._store.query(path, order_by, deadline, **bounds))  # type: ignore[arg-type]  # bounds
 
     def watch(self, path: str, deadline: Deadline) -> Watch:
         watch = self._call("watch", path, deadline, lambda: self._store.watch(path, deadline))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
 _SECOND = timedelta(seconds=1)
+# What a schedule of one tick is made of, in seconds, before it gets its tick.
+_ANY = 60
 # The fields that say when an entry ticks. What they leave out is not stored.
 FIELDS = ("line", "timezone", "every", "starting", "at", "until")
 
@@ -64,8 +66,9 @@ class Bounded(Schedule):
             raise ValueError(f"at={at!r} is the only tick, so leave {found}={given[found]!r} out, or at")
         if timezone is not DEFAULT_ZONE:
             raise ValueError(f"timezone={timezone!r} is only for a cron line: give at={at!r} its own zone")
+        super().__init__(every=_ANY)
         shown = to_text(self.at).replace("T", " ").removesuffix("Z").removesuffix(":00")
-        self.line, self.timezone = f"once, at {shown} UTC", "UTC"
+        self.line, self.timezone = "by stored schedules" if self.at == EPOCH else f"once, at {shown} UTC", "UTC"
         self.every = self.starting = self.until = self.written = None
         self.has_seconds, self._warnings = False, ()
         self.whole, self.except_days = self, None
@@ -135,5 +138,5 @@ def _rounded_up(at: object) -> datetime:
     return second + _SECOND if at.microsecond else second
 
 
-# What a stored job has for itself: no tick to come.
+# What a stored job has for itself: no tick to come. No entry can have this instant.
 NO_TICKS = Bounded(at=EPOCH)

@@ -20,6 +20,9 @@ names (see `cron/except_days`), for those who can't call the program's function.
 days know different dates, so only the fingerprint decides whether two schedules are the same. The dates are written
 again once half of those that are to be known are lacking.
 
+An entry of a job whose schedules are stored has `stored` instead of a schedule, and `parameters`, `lookers`,
+`keepClosed` and `history` (`jobs/parameters`).
+
 An entry that can't be read is None: the tools show the job without a schedule, and its verdict is `unknown`.
 
 Instances with the same jobs are a group (`base/tickets`), which says of itself in `cron-groups/<group>` which jobs it
@@ -49,8 +52,10 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from typing import TYPE_CHECKING
 
 from firecron.base.instants import check_instant, number
+from firecron.cron.bounded import NO_TICKS
 from firecron.cron.schedule import DEFAULT_ZONE, Schedule, known_exceptions, schedule_fields, without_end
 from firecron.jobs.about import NOTHING, About, read_about
 from firecron.jobs.options import (
@@ -64,6 +69,12 @@ from firecron.jobs.options import (
 )
 from firecron.store import SERVER_TIME
 
+if TYPE_CHECKING:
+    from firecron.jobs.job import Job
+
+# As many characters as the security rules allow.
+LONGEST_PARAMETERS = 4_000
+_STORED = ("stored", "parameters", "lookers", "keepClosed", "history")
 # A function's name has no bound; the node has.
 _LONGEST_TEXT = 500
 # In seconds. No duration of a job is as long, but what somebody has typed may be beyond all that can be counted.
@@ -102,6 +113,7 @@ class CatalogueEntry:
     max_runtime: int = DEFAULT_MAX_RUNTIME * 1000
     hold_at_least: int = 0
     renew: bool = True
+    stored: Mapping[str, object] | None = None
     since: int | None = None
     declared_at: int | None = None
     # The dates near now that its schedule excludes (see `cron/except_days`).
@@ -157,6 +169,7 @@ class CatalogueEntry:
         return {
             **_of(self.schedule),
             "exceptDays": self.excluded,
+            **(self.stored or {}),
             **self.about.fields(),
             **{
                 name: None if name in _LATER.values() and value == _USUAL[name] else value
@@ -186,11 +199,19 @@ _USUAL = _DEFAULTS.options()
 
 
 def declared(
-    options: JobOptions, *, where: str, ticks: bool, service: str, revision: str | None, today: date | None = None
+    options: JobOptions,
+    *,
+    where: str,
+    ticks: bool,
+    service: str,
+    revision: str | None,
+    today: date | None = None,
+    stored: Mapping[str, object] | None = None,
 ) -> CatalogueEntry:
     """Return what a program declares of its job. `service` is what the program runs in, `local` outside Cloud Run.
 
-    `today` tells from when on its excluded dates are to be known; None if nobody reads them.
+    `today` tells from when on its excluded dates are to be known; None if nobody reads them. `stored` is what it says
+    of a job whose schedules are stored (`stored_fields`).
     """
     return CatalogueEntry(
         name=options.name,
@@ -216,7 +237,22 @@ def declared(
         hold_at_least=options.hold_at_least,
         renew=options.renew,
         excluded=None if today is None else known_exceptions(options.schedule, today),
+        stored=stored,
     )
+
+
+def stored_fields(job: Job) -> dict[str, object] | None:
+    """Return what the catalogue says of a job beside that whose schedules are stored; None of any other job."""
+    options, parameters = job.options.stored, job.parameters
+    if options is None or parameters is None:
+        return None
+    return {
+        "stored": True,
+        "parameters": parameters.to_text()[:LONGEST_PARAMETERS],
+        "lookers": options.lookers,
+        "keepClosed": options.keep_closed / 1000,
+        "history": options.history,
+    }
 
 
 def probe(name: str) -> CatalogueEntry:
@@ -302,6 +338,7 @@ def read_declared(name: str, node: object) -> CatalogueEntry | None:
         max_runtime=_duration(node.get("maxRuntime")) or DEFAULT_MAX_RUNTIME * 1000,
         hold_at_least=_duration(node.get("holdAtLeast")) or 0,
         renew=node.get("renew") is not False,
+        stored={name: node.get(name) for name in _STORED} if node.get("stored") is True else None,
         since=number(node.get("since")),
         declared_at=number(node.get("declaredAt")),
     )
@@ -317,6 +354,8 @@ def _of(schedule: Schedule) -> dict[str, object]:
 
 
 def _schedule(node: Mapping[object, object]) -> Schedule:
+    if node.get("stored") is True:
+        return NO_TICKS
     every = number(node.get("every"))
     line = None if every is not None else _text(node.get("line"))
     timezone = DEFAULT_ZONE if every is not None else _text(node.get("timezone")) or "UTC"

@@ -120,6 +120,10 @@ class Job:
         options = replace(self.options, name=name, schedule=schedule)
         return replace(self, options=options, arguments=arguments, declared=self.declared or self)
 
+    def named(self, name: str) -> Job:
+        """Return the job of an entry of which no more is known than its name."""
+        return replace(self, options=replace(self.options, name=name), declared=self.declared or self)
+
     def problem_of(self, args: Mapping[str, object]) -> str | None:
         """Return why the function of a stored job can't be called with these arguments; None if it can."""
         return None if self.parameters is None else self.parameters.problem(args)

@@ -22,6 +22,7 @@ from firecron.jobs.job import Around, Job, check_fit, checked, make_job, nothing
 from firecron.jobs.run import Outcome, Run, Trigger
 from firecron.lock.refusal import Refusal
 from firecron.settings import Settings, unknown_variables
+from firecron.store import check_entry_name, split_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,9 @@ class JobControl(Protocol):
 
     def served(self, job: Job) -> None:
         """Note that a trigger from outside has run the job. This must not block."""
+
+    def entry(self, job: Job, name: str) -> Job | Refusal:
+        """Return the job of an entry of this stored job, or a refusal if that is paused. Raise StoreError."""
 
     def running(self) -> dict[str, int]:
         """Return how many runs of each job are under way on this instance."""
@@ -269,13 +273,27 @@ class Registry:
                 )
         if slot is not None and resume is not None:
             raise ConfigurationError("a run claims a tick (slot), or resumes one (resume): leave one of them out")
+        job = self._named(name)
+        if isinstance(job, Refusal):
+            return Result(None, None, job)
         if resume is not None:
-            return self._control.resume(self.get(name), resume, source)
-        job = self.get(name)
+            return self._control.resume(job, resume, source)
         result = self._control.run_now(job, slot, source)
         if source == "firebase" and result.run is not None:
-            self.served(job)
+            self.served(job.declared or job)
         return result
+
+    def _named(self, name: str) -> Job | Refusal:
+        """Return the job of this name, also of an entry of a stored job; or why its job keeps it from running."""
+        declared, key = split_name(name)
+        job = self.get(declared)
+        if job.options.stored is None and not key:
+            return job
+        if job.options.stored is None:
+            raise UnknownJob(f"there is no job {name!r}: {declared!r} has its schedule in its code")
+        if not key:
+            raise ConfigurationError(f"{name!r} has its schedules in the database: name one of them, {name}:KEY")
+        return self._control.entry(job, check_entry_name(name))
 
     def around(self) -> Sequence[Around]:
         """Return what is around each run now, the outermost first."""

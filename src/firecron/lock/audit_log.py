@@ -37,7 +37,9 @@ from firecron.base.texts import cut
 from firecron.errors import ConfigurationError, Denied, StoreError
 from firecron.lock.database import Database
 from firecron.lock.fields import PAUSE_FIELDS, noted_pauses, reason
-from firecron.store import check_name
+from firecron.lock.protocol import editing
+from firecron.lock.stored import LookOptions
+from firecron.store import check_any_name, is_entry_name
 
 Deed: TypeAlias = Literal[
     "pause", "resume", "unlock", "cancel", "run", "ask", "lapse", "forget", "depose", "hold", "unhold", "mute", "unmute"
@@ -108,14 +110,14 @@ class AuditLog:
 
         Raise ConfigurationError if the instant is over, and StoreError if the pause can't be written.
         """
-        act = self.act("pause", check_name(name), by, why, until)
+        act = self.act("pause", check_any_name(name), by, why, until)
         pause = (True, act.who, act.at, act.why, until, None, None)
         noted = {"pausedBefore": self._noted(act)}
         self._write_lock({**noted, **dict(zip(PAUSE_FIELDS, pause, strict=True))}, act)
 
     def resume(self, name: str, by: str, why: str | None = None) -> None:
         """End the pause of a lock. Raise StoreError if that can't be written."""
-        act = self.act("resume", check_name(name), by, why)
+        act = self.act("resume", check_any_name(name), by, why)
         noted = {"pausedBefore": self._noted(act)}
         self._write_lock({**noted, **dict.fromkeys(PAUSE_FIELDS), "resumedAt": act.at}, act)
 
@@ -156,7 +158,24 @@ class AuditLog:
         node = self._database.node(self._database.paths.lock(act.name))
         return noted_pauses(node, act.at or 0) if isinstance(node, dict) else None
 
+    def _write_entry(self, fields: Mapping[str, object], act: Act) -> None:
+        """Write these fields of an entry, and when to look at it: by a swap, because that depends on all the others."""
+        database = self._database
+
+        def decide(node: object, now: int) -> Mapping[str, object]:
+            if not isinstance(node, dict):
+                raise ConfigurationError(f"there is no stored schedule {act.name}")
+            changed = {**node, **fields}
+            return {name: value for name, value in changed.items() if value is not None}
+
+        deadline = database.deadline(database.settings.acquire_timeout)
+        database.run(editing(decide, look=LookOptions(database.margin)), database.paths.lock(act.name), deadline)
+        self.write({}, act)
+
     def _write_lock(self, fields: Mapping[str, object], act: Act) -> None:
+        if is_entry_name(act.name):
+            self._write_entry(fields, act)
+            return
         lock = self._database.paths.relative(self._database.paths.lock(act.name))
         self.write({f"{lock}/{field}": value for field, value in fields.items()}, act)
 

@@ -270,7 +270,8 @@ class Board:
             self._declared.changed()  # somebody holds jobs, or has taken that back
             declared = self._declared.get()
         then = now - int(self.database.timing.mono() - read_at)
-        return Nodes(declared, nodes, _kept(groups, then, groups_age), now)
+        stored = self._status.stored(declared, now)
+        return Nodes(declared, nodes, _kept(groups, then, groups_age), now, stored=stored)
 
     def _lock_nodes(self) -> Mapping[str, object]:
         update = self.update

@@ -42,6 +42,7 @@ from firecron.lock.audit_log import Act, AuditLog, Deed
 from firecron.lock.database import Database
 from firecron.lock.protocol import OVERTAKEN
 from firecron.lock.refusal import Instances, inspect_instances
+from firecron.lock.stored import LookOptions, finished
 from firecron.ops.views import (
     LockView,
     TickSteps,
@@ -55,9 +56,9 @@ from firecron.ops.views import (
     inspect_traceback,
     inspect_unfinished,
 )
-from firecron.runs.entry import Entry
+from firecron.runs.entry import Entry, entry_of
 from firecron.settings import Settings
-from firecron.store import Snapshot, check_name
+from firecron.store import Snapshot, check_any_name, is_entry_name, split_name
 
 _AT_A_TIME = 8
 # How many children are deleted by one write.
@@ -150,7 +151,7 @@ class Operator:
 
     def runs(self, name: str) -> tuple[Entry, ...]:
         """Return the history of one job, oldest first."""
-        return self._history(check_name(name))
+        return self._history(check_any_name(name))
 
     def histories(self) -> dict[str, tuple[Entry, ...]]:
         """Return the history of every job, by its name. It takes one request for each job, several at the same time."""
@@ -160,8 +161,8 @@ class Operator:
 
     def _history(self, name: str) -> tuple[Entry, ...]:
         path = self._database.paths.runs_of(name)
-        entries = children(self._database.node(path), path)
-        return tuple(inspect_run(key, entries[key]) for key in sorted(entries))
+        entries, entry = children(self._database.node(path), path), split_name(name)[1]
+        return tuple(inspect_run(key, entries[key]) for key in sorted(entries) if not entry or entry_of(key) == entry)
 
     def steps(
         self, name: str, ticks: Collection[str], recorded: Collection[str] | None = None
@@ -174,7 +175,7 @@ class Operator:
         It takes one request for the job, and one for each of the ticks.
         """
         there = self._database.store.keys(
-            self._database.paths.all_steps_of(check_name(name)), self._database.deadline()
+            self._database.paths.all_steps_of(check_any_name(name)), self._database.deadline()
         )
         wanted = set(there) & set(ticks)
         if recorded is not None:
@@ -185,7 +186,7 @@ class Operator:
 
     def tracebacks(self, name: str) -> dict[str, str]:
         """Return the tracebacks that a job's failed runs have left, by the keys of their entries, with safe texts."""
-        path = self._database.paths.errors_of(check_name(name))
+        path = self._database.paths.errors_of(check_any_name(name))
         return {
             plain(key): lines
             for key, node in sorted(children(self._database.node(path), path).items())
@@ -194,7 +195,7 @@ class Operator:
 
     def traceback(self, name: str, key: str) -> str | None:
         """Return the traceback that one run has left, with safe texts; None if there is none."""
-        return inspect_traceback(self._database.node(f"{self._database.paths.errors_of(check_name(name))}/{key}"))
+        return inspect_traceback(self._database.node(f"{self._database.paths.errors_of(check_any_name(name))}/{key}"))
 
     def last_runs(self) -> SeenLast:
         """Return the last run of every job: of all names that have a history, or a lock with a tick.
@@ -240,7 +241,9 @@ class Operator:
         acquisition = _acquisition(node)
         tries = 0
         while isinstance(node, dict) and _acquisition(node) == acquisition:
-            freed = {**node, "expiresAt": 0}
+            freed: dict[str, object] = {**node, "expiresAt": 0}
+            if is_entry_name(seen.view.name):
+                freed = finished(freed, LookOptions(self._database.margin), seen.now)
             try:
                 answer = self._database.store.swap(path, etag, freed, deadline)
             except Unavailable:
@@ -366,7 +369,7 @@ class Operator:
         return self._database.now(self._database.deadline())
 
     def _path(self, name: str) -> str:
-        return self._database.paths.lock(check_name(name))
+        return self._database.paths.lock(check_any_name(name))
 
 
 def _acquisition(node: dict[str, object]) -> tuple[object, ...]:

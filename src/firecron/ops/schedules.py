@@ -37,6 +37,7 @@ from firecron.lock.stored import (
     Kept,
     LookOptions,
     WantedSchedule,
+    finished,
     is_closed,
     is_running,
     put,
@@ -102,7 +103,7 @@ class StoredSchedule:
             "name": self.name,
             "key": self.key,
             "state": self.state,
-            **schedule_fields(schedule),
+            **{name: value for name, value in schedule_fields(schedule).items() if name != "exceptDays"},
             "at": None if schedule is None else _text(schedule.at),
             "until": None if schedule is None else _text(schedule.until),
             "args": dict(self.args),
@@ -312,6 +313,27 @@ class Schedules:
         self._edit(name, decide)
         return running[0]
 
+    def mend(self, job: str) -> int:
+        """Compute anew when each entry of the job is looked at, after a hand has edited them. Return how many changed.
+
+        Raise StoreError.
+
+        Args:
+            job: The name of the stored job.
+        """
+        look, changed = self._look(self._known_or_declared(job)), 0
+        for entry in self.pages(job):
+            written: list[bool] = []
+
+            def decide(node: object, now: int, written: list[bool] = written) -> dict[str, object] | Kept:
+                after = finished(node, look, now) if isinstance(node, dict) else None
+                written[:] = [after is not None and after != node]
+                return after if after is not None and written[0] else KEPT
+
+            self._edit(entry.name, decide)
+            changed += written[0]
+        return changed
+
     def count(self, job: str) -> int:
         """Return how many entries the job has, with those that are closed and not deleted yet. Raise StoreError.
 
@@ -410,6 +432,12 @@ class Schedules:
 
     def _known(self, job: str) -> Parameters | None:
         return self._find(job) or self._declared.get(job)
+
+    def _known_or_declared(self, job: str) -> Parameters | None:
+        try:
+            return self._parameters(job)
+        except ConfigurationError:
+            return None  # it is stored no more: what is left of it is mended as of an unknown job
 
     def _parameters(self, job: str) -> Parameters | None:
         found = self._known(job)

@@ -31,6 +31,7 @@ from firecron.ops.holds import HoldView, inspect_holds
 from firecron.ops.mutes import Mute, read_mutes
 from firecron.ops.remedies import acts_on, remedy_of, state_of
 from firecron.ops.remedy import ActWord, forgetting
+from firecron.ops.stored_health import StoredHealth, read_stored_health
 from firecron.ops.views import LockView, children, inspect_lock, inspect_run
 from firecron.runs.entry import Entry, as_outcome
 
@@ -132,6 +133,8 @@ class Nodes:
     groups: tuple[Group, ...] | None
     now: int
     asks: Mapping[str, AskedRun] = field(default_factory=dict)
+    # Of the jobs whose schedules are stored, as far as the database tells.
+    stored: Mapping[str, StoredHealth] = field(default_factory=dict)
 
 
 class Status:
@@ -146,7 +149,14 @@ class Status:
         ends = self._database.deadline(self._database.settings.acquire_timeout)
         declared = self.declared(ends)
         locks = children(self._read(self._database.paths.locks, ends), self._database.paths.locks)
-        return Nodes(declared, locks, self.groups(ends), self._database.now(ends))
+        now = self._database.now(ends)
+        return Nodes(declared, locks, self.groups(ends), now, stored=self.stored(declared, now))
+
+    def stored(self, declared: Declared, now: int) -> dict[str, StoredHealth]:
+        """Return the health of the jobs whose schedules are stored, as far as the database tells."""
+        entries = ((name, entry) for name, entry in declared.entries.items() if entry is not None and entry.stored)
+        found = {name: read_stored_health(self._database, entry, now) for name, entry in entries}
+        return {name: health for name, health in found.items() if health is not None}
 
     def asks(self, ends: Deadline | None = None) -> dict[str, AskedRun]:
         """Return what operators have asked for, by the jobs' names: nothing where the rules are older than asks."""
@@ -188,6 +198,8 @@ class Status:
             return JobVerdict(job, "unknown", why=_UNREADABLE, is_warning=True, remedy=remedy)
         mute = nodes.declared.mutes.get(name)
         found = evaluate(declared, node, nodes.groups, nodes.now, self._database.margin, mute=mute)
+        if (health := nodes.stored.get(name)) is not None:
+            found = health.judge(found)
         if found.word in _QUIET and not found.is_warning:
             return found
         lock = None if node is None else self._view(name, node, nodes.now)
@@ -214,7 +226,7 @@ class Status:
             verdict,
             None if declared is None else _printable(declared),
             None if node is None else self._view(name, node, nodes.now),
-            None if declared is None else _next_tick(declared, verdict, nodes.now),
+            None if declared is None else _next_tick(declared, verdict, nodes),
             ask=None if ask is None or ask.is_over(nodes.now) else ask,
         )
 
@@ -226,10 +238,12 @@ class Status:
         return self._database.node(path, deadline)
 
 
-def _next_tick(declared: CatalogueEntry, verdict: JobVerdict, now: int) -> int | None:
+def _next_tick(declared: CatalogueEntry, verdict: JobVerdict, nodes: Nodes) -> int | None:
     if declared.disabled or verdict.word == "retired":
         return None
-    due = due_after(declared.schedule, now)
+    if (health := nodes.stored.get(declared.name)) is not None:
+        return health.next
+    due = due_after(declared.schedule, nodes.now)
     return None if due == inf else int(due)
 
 

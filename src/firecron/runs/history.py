@@ -291,19 +291,23 @@ class Bookkeeper:
                 if record is not None and record.releasedAt is None:  # else its holder has not died
                     silent_since = self._database.signs_of_life.silent_since(record, job.options.lock_ttl)
                 entries = [*([] if moot is None else [moot]), *between(record, job.options, claim, silent_since)]
-            for entry in entries:
-                if entry.outcome in _SLUGS and entry.outcome != "abandoned":
-                    self.emit_entry(job, entry)
-            writer = self._database.identity
-            for entry in entries:
-                own = replace(entry, instance_id=writer.instance_id, instance=writer.instance)
-                stands = self._history.record(job.name, own)
-                if entry.outcome == "abandoned" and stands:
-                    self.emit_entry(job, entry)
+            self.record_entries(job, entries)
         except Exception as error:
             self._complain(job, error)
         finally:
             self.open_work.remove(mark)
+
+    def record_entries(self, job: Job, entries: list[Entry]) -> None:
+        """Emit and write the entries of ticks that did not run, now."""
+        for entry in entries:
+            if entry.outcome in _SLUGS and entry.outcome != "abandoned":
+                self.emit_entry(job, entry)
+        writer = self._database.identity
+        for entry in entries:
+            own = replace(entry, instance_id=writer.instance_id, instance=writer.instance)
+            stands = self._history.record(job.name, own)
+            if entry.outcome == "abandoned" and stands:
+                self.emit_entry(job, entry)
 
     def _complain(self, job: Job, error: Exception) -> None:
         message = f'The ticks of "{job.name}" that did not run could not be written to its history: {error!r}'

@@ -278,6 +278,12 @@ class Lane:
         """Whether the current attempt asks for the lock."""
         return self.current is not None and self.state == "trying"
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything waits or runs here."""
+        waits = self.current or self.look or self.line or self.open or self.unanswered
+        return bool(waits or self.running or self.reserved)
+
     # --- attempts
 
     def stand(self, attempt: Attempt) -> list[LaneCommand]:

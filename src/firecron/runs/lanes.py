@@ -70,12 +70,13 @@ class Lanes:
     """The lanes of all jobs. The `crew` has the workers. The engine sets the other parts before the first event.
 
     A job with overlap="allow" may have `max_concurrent` runs at a time. Once `stopping` is set, nothing is called.
-    `attempted` is called after each time that a worker was at an attempt.
+    `attempted` is called after each time that a worker was at an attempt; if it was for an entry, `attempted_entry`.
     """
 
     agenda: Agenda
     worker: Worker
     attempted: Callable[[Attempt], object]
+    attempted_entry: Callable[[Attempt], object]
 
     def __init__(self, database: Database, crew: Crew) -> None:
         self._database = database
@@ -106,6 +107,11 @@ class Lanes:
         """Return the newest tick of this job that the attempts of this instance have seen claimed, by whomever."""
         lane = self._lanes.get(name)
         return None if lane is None else lane.claimed
+
+    def is_busy(self, name: str) -> bool:
+        """Return whether an attempt at this job waits or runs here."""
+        lane = self._lanes.get(name)
+        return lane is not None and lane.is_busy
 
     def attempt(self, job: Job, due: str | None, trigger: Trigger = "schedule", **flags: bool) -> Attempt:
         """Return a new attempt at the job, with these flags. That of a caller who waits for the result is by hand."""
@@ -141,8 +147,22 @@ class Lanes:
     def stand(self, attempt: Attempt) -> None:
         """Run this tick, if no other instance does. It stands in line as it comes, before it has a worker."""
         with self._lock:
+            self._register(attempt)
             commands = [] if self.stopping else attempt.lane.stand(attempt)
         self._carry_out(commands)
+
+    def _register(self, attempt: Attempt) -> None:
+        """Have the attempt in the lane of its job: that of an entry may have been dropped, or made anew."""
+        if attempt.job.declared is not None:
+            attempt.lane = self._lanes.setdefault(attempt.job.name, attempt.lane)
+
+    def _forget_idle(self, attempt: Attempt) -> None:
+        """Drop the lane of an entry in which nothing is left: there may be a hundred thousand."""
+        if attempt.job.declared is None:
+            return
+        with self._lock:
+            if self._lanes.get(attempt.job.name) is attempt.lane and not attempt.lane.is_busy:
+                del self._lanes[attempt.job.name]
 
     def _left_open(self, attempt: Attempt, slot: str) -> OpenTick | None:
         """Return the tick if it is left to other instances for now. Called under the lock."""
@@ -262,6 +282,7 @@ class Lanes:
     def reserve(self, attempt: Attempt) -> bool:
         """Reserve a place for a run by hand, before the run has its lock. Return whether the lane had room."""
         with self._lock:
+            self._register(attempt)
             return attempt.lane.reserve(attempt)
 
     def leave_unanswered(self, attempt: Attempt, pending: PendingClaim) -> None:
@@ -294,6 +315,7 @@ class Lanes:
                 # Perhaps not called yet; to call it twice does no harm.
                 commands = [LaneCommand("call", lane.called)]
         self._carry_out(commands)
+        self._forget_idle(attempt)
 
     # --- a stop
 
@@ -331,12 +353,16 @@ class Lanes:
         delay = self.worker.go_on(attempt)
         with self._lock:
             attempt.lane.see(attempt)
-        self.attempted(attempt)
+        if attempt.job.declared is None:
+            self.attempted(attempt)
+        else:
+            self.attempted_entry(attempt)
         if self.stopping:
             self.play(Lane.drop, attempt)  # it was trying as all that waited was dropped
         elif delay is not None and attempt.lane.current is attempt:
             self._plan(attempt, delay)
             self.replan(attempt.lane)  # what was heard since the delay was computed has planned nothing
+        self._forget_idle(attempt)
 
     def _plan(self, attempt: Attempt, delay: float) -> None:
         """Have the attempt try again after so many seconds, whatever was planned for it before."""

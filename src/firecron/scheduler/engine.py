@@ -5,6 +5,7 @@
     heartbeat ─► recovery ─ abandoned and missed ticks ─► lanes
     heartbeat ─► lateness                                             reports jobs that are late
     heartbeat ─► asks ─► runner                                       takes what operators have asked for
+    heartbeat ─► lookers ─ entries of stored schedules that are due ─► lanes
     leaders                                                           beside all that, on threads of their own
     lanes ─ an attempt that a worker was at ─► publisher              the catalogue
 
@@ -21,7 +22,7 @@ from datetime import datetime
 
 from firecron.base.instants import to_datetime, to_text
 from firecron.base.threads import Crew, Workers
-from firecron.errors import ConfigurationError, Stopping
+from firecron.errors import ConfigurationError, Malformed, Stopping
 from firecron.jobs.job import Around, Job, explore
 from firecron.jobs.registry import Checks, Registry, Result
 from firecron.jobs.run import Trigger
@@ -29,6 +30,8 @@ from firecron.leaders.leader import explore_leaders
 from firecron.leaders.leaders import LeaderParts, Leaders
 from firecron.lock.audit_log import pause_lock
 from firecron.lock.database import Database
+from firecron.lock.fields import pause_in
+from firecron.lock.refusal import Refusal
 from firecron.runs.claimer import Claimer
 from firecron.runs.history import Bookkeeper, History
 from firecron.runs.lanes import Lanes
@@ -36,6 +39,7 @@ from firecron.runs.runner import Runner
 from firecron.scheduler.asks import AskTaker
 from firecron.scheduler.heartbeat import Heartbeat, InstanceGroup
 from firecron.scheduler.lateness import Lateness
+from firecron.scheduler.lookers import Lookers
 from firecron.scheduler.publishing import CataloguePublisher
 from firecron.scheduler.recovery import Recovery
 from firecron.scheduler.ticker import Ticker
@@ -46,6 +50,7 @@ class Engine:
 
     def __init__(self, database: Database, history: History, crew: Crew | None, around: Sequence[Around]) -> None:
         self._database = database
+        self._history = history
         self.is_ticking = False
         # When the grace of the last stop is over, on the monotonic clock.
         self._ends = 0.0
@@ -68,8 +73,13 @@ class Engine:
         self.lateness = Lateness(database, self.registry, self.group, self.lanes, crew or Workers(1, lingers=0))
         looks = crew or Workers(1, lingers=0)
         self.asks = AskTaker(database, self.registry, self.runner, self.group, self.lanes, self.crew, looks)
+        looking = crew or Workers(1, lingers=0)
+        self.lookers = Lookers(
+            database, self.registry, self.group.rank, self.lanes, self.bookkeeper, looking, self.crew
+        )
+        self.lanes.attempted_entry = self.lookers.attempted
         self.heartbeat = Heartbeat(
-            database, self.registry, self.runner, self.recovery, self.group, self.lateness, self.asks
+            database, self.registry, self.runner, self.recovery, self.group, self.lateness, self.asks, self.lookers
         )
 
     def _new_ticker(self) -> Ticker:
@@ -98,6 +108,7 @@ class Engine:
         self.recovery.forget()
         self.lateness.forget()
         self.asks.forget()
+        self.lookers.forget()
         self.leaders.stop()
         self.runner.stop(max(0.0, ends - self._database.timing.mono()) / 1000)
         self.leaders.abandon()
@@ -164,10 +175,12 @@ class Engine:
             self.leaders.add(leader)
         for job in explore(*providers):
             self.registry.add(job)
+            if job.options.stored is not None:
+                self._history.limits[job.name] = job.options.stored.history
 
     def check_all(self) -> None:
         """Raise ConfigurationError if a job's or a leader's timings are too short for the lock's promises."""
-        for job in self.registry.jobs():
+        for job in [*self.registry.jobs(), *self.registry.stored_jobs()]:
             self.checks.check(job)
         self.leaders.check()
 
@@ -192,6 +205,20 @@ class Engine:
 
     def running(self) -> dict[str, int]:
         return self.runner.running()
+
+    def entry(self, job: Job, name: str) -> Job | Refusal:
+        """Return the job of an entry as its node says now; a claim finds out whether the entry is still there."""
+        database = self._database
+        node = database.node(database.paths.lock(job.name))
+        now = database.now(database.deadline())
+        pause = pause_in(node) if isinstance(node, dict) else None
+        if pause is not None and pause.holds(now):
+            return Refusal(job.name, "paused", f'"{job.name}" is {pause}: resume it with `firecron resume {job.name}`')
+        found = database.node(database.paths.lock(name))
+        try:
+            return job.entry(name, found) if isinstance(found, dict) else job.named(name)
+        except Malformed:
+            return job.named(name)  # the claim is refused, with the reason
 
     def run_now(self, job: Job, slot: datetime | None, trigger: Trigger) -> Result:
         """Run the job now and return the result: for this tick, or for none."""

@@ -46,6 +46,7 @@ from firecron.runs.lanes import Lanes
 from firecron.runs.runner import Runner
 from firecron.scheduler.asks import AskTaker
 from firecron.scheduler.lateness import Lateness
+from firecron.scheduler.lookers import Lookers
 from firecron.scheduler.recovery import Recovery
 from firecron.store import ONE_MORE, SERVER_TIME
 
@@ -182,6 +183,7 @@ class Heartbeat:
         group: InstanceGroup,
         lateness: Lateness,
         asks: AskTaker,
+        lookers: Lookers,
     ) -> None:
         self._database = database
         self._root = database.paths.instances
@@ -192,6 +194,7 @@ class Heartbeat:
         self._group = group
         self._lateness = lateness
         self._asks = asks
+        self._lookers = lookers
         self._beat_due = -math.inf
         # The largest size of the group since it was found to have lost a third.
         self._peak = 0.0
@@ -319,6 +322,8 @@ class Heartbeat:
         # Without the database a round finds nothing. The next beat may reach it again.
         if not self.beat():
             return
+        if self._registry.stored_jobs():
+            self._lookers.beat()
         self._lateness.look_if_due()
         self._asks.look_if_due()
         begins, prunes = self._choose()

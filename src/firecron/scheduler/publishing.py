@@ -49,7 +49,7 @@ from firecron.base.flag import in_each_process
 from firecron.base.instants import number, to_datetime, to_milliseconds
 from firecron.base.threads import Crew
 from firecron.errors import Denied, NoCredentials, StoreError
-from firecron.jobs.catalogue import changed, declared, live_groups_of, read_groups, ticked_since
+from firecron.jobs.catalogue import changed, declared, live_groups_of, read_groups, stored_fields, ticked_since
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.lock.database import Database
@@ -107,7 +107,7 @@ class CataloguePublisher:
         """Look at all jobs: from now on this instance ticks."""
         with self._lock:
             self._ticks = True
-        self._ask_for(job.name for job in self._registry.jobs())
+        self._ask_for(job.name for job in self._all())
 
     def add(self, job: Job) -> None:
         """Look at a job that the program has just added."""
@@ -164,7 +164,7 @@ class CataloguePublisher:
         """Look at a job that was run here for a trigger, as `won` does. Where nothing ticks, begin with all jobs."""
         looked = self._looked.get(job.name)
         if not self._looked and not self._ticks:
-            self._ask_for(other.name for other in self._registry.jobs())
+            self._ask_for(other.name for other in self._all())
         elif looked is None or self._database.timing.mono() - looked >= _AGAIN:
             self._ask_for([job.name])
 
@@ -172,6 +172,9 @@ class CataloguePublisher:
         """Wait until no look is under way, but no longer than this. Without it, `forget` drops what was not written."""
         with self._lock:
             self._lock.wait_for(lambda: not self._is_busy, seconds)
+
+    def _all(self) -> list[Job]:
+        return [*self._registry.jobs(), *self._registry.stored_jobs()]
 
     def _ask_for(self, names: Iterable[str]) -> None:
         with self._lock:
@@ -217,7 +220,7 @@ class CataloguePublisher:
     def _publish(self, names: set[str], term: object) -> None:
         """Read the entries of these jobs, answer `when_known`, and write the entries that differ. Raise StoreError."""
         database, paths = self._database, self._database.paths
-        jobs = {job.name: job for job in self._registry.jobs() if job.name in names}
+        jobs = {job.name: job for job in self._all() if job.name in names}
         if len(jobs) == 1:
             (name,) = jobs
             stored: object = {name: database.node(paths.job(name))}
@@ -240,6 +243,14 @@ class CataloguePublisher:
         values = {name: node for name, node in found.items() if node is not None}
         self._unheld.update({name: str(node["service"]) for name, node in values.items()})
         refusal: Denied | None = None
+        # In a request of their own, which older rules refuse: the other entries are written all the same.
+        stored_ones = {name: values.pop(name) for name in list(values) if jobs[name].options.stored is not None}
+        try:
+            self._write(stored_ones)
+        except Denied as error:
+            if not _is_by_rules(error):
+                raise
+            refusal = error
         try:
             self._write(values)
         except Denied as error:
@@ -289,7 +300,15 @@ class CataloguePublisher:
         service, revision = (who.service, who.revision) if is_here else ("", None)
         moment = self._database.clock.peek()
         today = to_datetime(round(self._database.timing.wall()) if moment is None else moment.server).date()
-        mine = declared(job.options, where=job.where, ticks=ticks, service=service, revision=revision, today=today)
+        mine = declared(
+            job.options,
+            where=job.where,
+            ticks=ticks,
+            service=service,
+            revision=revision,
+            today=today,
+            stored=stored_fields(job),
+        )
         return changed(mine.without() if without else mine, stored)
 
     def _run_elsewhere(self, names: Iterable[str]) -> set[str]:

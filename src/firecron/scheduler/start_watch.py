@@ -86,7 +86,8 @@ class StartWatch:
         return self._crons.verdict.may_tick and reason_not_to_start() is None
 
     def _warn(self, what: str) -> None:
-        names = [job.name for job in self._crons.engine.registry.jobs()]
+        registry = self._crons.engine.registry
+        names = [job.name for job in (*registry.jobs(), *registry.stored_jobs())]
         names += [leader.name for leader in self._crons.engine.leaders.all()]
         if not names:
             return

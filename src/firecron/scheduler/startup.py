@@ -212,7 +212,9 @@ def say_start(crons: Program, against: str | None, address: str | None, jobless:
     """
     _announce(crons, against, address)
     if against is None:
-        events, jobs, leaders = crons.database.events, crons.engine.registry.jobs(), crons.engine.leaders.all()
+        registry = crons.engine.registry
+        jobs, leaders = [*registry.jobs(), *registry.stored_jobs()], crons.engine.leaders.all()
+        events = crons.database.events
         _warn_of_jobs(events, len(jobs) + len(leaders), jobless)
         crons.engine.checks.warn(jobs)
         for leader in leaders:
@@ -235,7 +237,7 @@ def _announce(crons: Program, against: str | None, address: str | None) -> None:
     else:
         slug = "crons.started"
         said = f"tick in this process: {verdict.why}"
-    jobs, leaders = engine.registry.jobs(), engine.leaders.all()
+    jobs, leaders = [*engine.registry.jobs(), *engine.registry.stored_jobs()], engine.leaders.all()
     who, prefix, pid = database.identity, database.settings.prefix, os.getpid()
     facts = [
         _counted(sum(map(engine.registry.ticks_here, jobs)), len(jobs), "job"),
@@ -272,12 +274,13 @@ def say_jobs(crons: Program) -> None:
     """
     events, registry, leaders = crons.database.events, crons.engine.registry, crons.engine.leaders
     now = to_datetime(round(crons.database.timing.wall()))  # RTDB's time is not known yet
-    for job in registry.jobs():
+    for job in [*registry.jobs(), *registry.stored_jobs()]:
         if not job.options.disabled and events.are_heard(logging.INFO):
             schedule = job.options.schedule
             words = f" {in_words(schedule)}" if schedule.has_line else ""
             coming = schedule.next_after(now)
             following = "it has ended" if coming is None else f"next {in_utc(coming)}"
+            following = following if job.options.stored is None else "they are in the database"
             where = "" if registry.runs_here(job) else f" (not here: it needs the role {job.options.role!r})"
             line = (
                 f'Registered distributed cron "{job.name}" [{schedule.line}]{words}; {following} -> {job.where}{where}'

@@ -105,9 +105,9 @@ class MemoryStore:
         children = sorted(found.items()) if isinstance(found, dict) else []
         if order_by == "$key":
             return [child for child in children if start is None or child[0] >= str(start)][:most]
-        first = start if isinstance(start, tuple) else (start, "")
+        first = start if isinstance(start, tuple) else (None if isinstance(start, str) else start, "")
         placed = sorted((order_of(child[0], child[1], order_by), child) for child in children)
-        low = (0, 0.0, "") if first[0] is None else (1, float(first[0]), first[1])
+        low = (2 if isinstance(start, str) else 0, 0.0, "") if first[0] is None else (1, float(first[0]), first[1])
         high = (3, 0.0, "") if end is None else (1, float(end), chr(0x10FFFF))
         return [child for place, child in placed if low <= place <= high][:most]
 

@@ -39,7 +39,7 @@ from firecron.ops.operator import Operator
 from firecron.runs.entry import read_entry
 from firecron.settings import Settings, given
 from firecron.steps.protocol import read_step
-from firecron.store import Paths, Snapshot, Store
+from firecron.store import Paths, Querying, Snapshot, Store, split_name
 from firecron.testing.clocks import FakeClock
 from firecron.testing.memory import MemoryStore
 
@@ -48,9 +48,12 @@ if TYPE_CHECKING:
     from firecron.jobs.registry import Result
     from firecron.leaders.leader import Leader, Term
     from firecron.locks import LockService
+    from firecron.ops.schedules import Schedules
 
 
 _SMALLEST_STEP = 0.001
+# In seconds: after so much time another look is made at an entry of which a look could make nothing.
+_STALE = 60.0
 # RTDB's time comes in whole milliseconds, so the instance's idea of it may be so many seconds behind the clock.
 _MOST_BEHIND = 0.002
 
@@ -151,6 +154,11 @@ class Rehearsal:
     def locks(self) -> LockService:
         """Locks in the same database, on the same clock."""
         return self._crons.locks
+
+    @property
+    def schedules(self) -> Schedules:
+        """The stored schedules in the same database: put, get, list, remove and count them."""
+        return self._crons.schedules
 
     @property
     def time(self) -> datetime:
@@ -265,7 +273,7 @@ class Rehearsal:
 
     def _nodes(self, name: str) -> Mapping[str, object]:
         if not self._crons.engine.leaders.has(name):
-            self._crons.registry.get(name)  # or UnknownJob
+            self._crons.registry.get(split_name(name)[0])  # or UnknownJob
         return self._crons.history.read(name)
 
     def _work(self) -> float:
@@ -282,12 +290,23 @@ class Rehearsal:
         # The ticker cuts its wait short, for machines that are suspended and for heartbeats that other instances read.
         # Here these steps change nothing, and a year has a million of them. So only starts and rounds end the wait. A
         # heartbeat that is due is written at the end of the leap.
+        self._look_at_schedules(now.server)
         start = ticker.next_start()
         waits = [] if start is None else [(start - now.server) / 1000]
         if self._has_rounds:
             waits.append((recovery.due - self.clock.mono()) / 1000)
         ticker.expect_leap()
+        looks = [at for job in self._crons.registry.stored_jobs() if (at := self._crons.engine.lookers.earliest(job))]
+        waits += [max((at - now.server) / 1000, _STALE if at <= now.server else 0.0) for at in looks]
         return max(0.0, min(waits, default=math.inf))
+
+    def _look_at_schedules(self, now: int) -> None:
+        """Look at the stored schedules that are due, as a looker does at its beat."""
+        lookers = self._crons.engine.lookers
+        for job in self._crons.registry.stored_jobs():
+            at = lookers.earliest(job)
+            if at is not None and at <= now:
+                lookers.look(job)
 
 
 # --- workers and a clock without threads
@@ -399,6 +418,20 @@ class MortalStore:
 
     def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
         return self._alive().newest(path, deadline)
+
+    def query(
+        self,
+        path: str,
+        order_by: str,
+        deadline: Deadline,
+        *,
+        start: tuple[int, str] | int | str | None = None,
+        end: int | None = None,
+        most: int,
+    ) -> list[tuple[str, object]]:
+        store = self._alive()
+        assert isinstance(store, Querying), "a store in memory is one"
+        return store.query(path, order_by, deadline, start=start, end=end, most=most)
 
     def close(self) -> None:
         self._store.close()

@@ -7,10 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.stores.least_privilege import RULES
 
 from firecron import ConfigurationError, FireCron, LockService, Run, distributed_cron, scheduled
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.errors import NoIndex, Unavailable
+from firecron.lock.database import Database
+from firecron.ops.status import Status
 from firecron.settings import load
 from firecron.store import Querying
 from firecron.testing import FakeTiming, MemoryStore
@@ -188,3 +191,50 @@ def test_a_failed_put_says_so(rtdb: Rtdb) -> None:
     service = LockService(store=store, settings=load(), timing=FakeTiming(), has_threads=False)
     with pytest.raises(Unavailable, match="away"):
         service.schedules.put("loose", "1", at=SOON)
+
+
+# --- the health of a stored job
+
+
+@pytest.fixture
+def declared(crons: FireCron, rtdb: Rtdb) -> Database:
+    """A database in which the job is declared, and a live group has it."""
+    rtdb.set_rules(RULES)
+    now = crons.database.now(crons.database.deadline())
+    entry = {"stored": True, "parameters": "**", "grace": 60, "alertAfter": 2, "since": now - 9, "declaredAt": now - 9}
+    rtdb.set("cron-jobs/loose", {**entry, "service": "api", "ticks": True, "where": "jobs"})
+    rtdb.set("cron-groups/0123456789abcdef", {"seenAt": now, "firstSeenAt": now, "jobs": "loose", "service": "api"})
+    for key in ("1", "2", "3"):
+        crons.schedules.put("loose", key, "0 0 1 1 *")
+    return crons.database
+
+
+def verdict_of(database: Database) -> tuple[str, str]:
+    status = Status(database)
+    (verdict,) = status.verdicts(status.read())
+    return verdict.word, verdict.why
+
+
+def test_a_stored_job_is_as_its_schedules_are(declared: Database, rtdb: Rtdb) -> None:
+    """All right, then failing, then late: counted, with the first of them; what is closed or paused is neither."""
+    assert verdict_of(declared)[0] == "ok"
+    for key, failures in (("1", 1), ("2", 2), ("3", 3)):
+        rtdb.set(f"cron-schedules/loose/:{key}/failures", failures)
+    assert verdict_of(declared) == ("failing", "2 of its schedules (first: 2) are failing")
+    now = declared.now(declared.deadline())
+    for key in ("1", "2", "3"):
+        rtdb.set(f"cron-schedules/loose/:{key}/nextAt", now - 121_000)
+    rtdb.set("cron-schedules/loose/:1/paused", True)
+    rtdb.set("cron-schedules/loose/:2/closed", "over")
+    assert verdict_of(declared) == ("late", "1 of its schedules (first: 3) is late: no instance has run what was due")
+    rtdb.set("cron-schedules/loose/:3/nextAt", now - 119_000)
+    assert verdict_of(declared) == ("failing", "1 of its schedules (first: 3) is failing")
+
+
+def test_a_row_shows_when_the_next_schedule_is_due(declared: Database, rtdb: Rtdb) -> None:
+    """The job has no tick of its own."""
+    status = Status(declared)
+    (row,) = status.evaluate(status.read()).rows
+    node: Any = rtdb.get("cron-schedules/loose/:1")
+    assert row.next == node["nextAt"]
+    assert row.words == "by stored schedules"

@@ -56,6 +56,8 @@ COMMANDS = {
     "unhold": ("holds:unhold", "Take a hold back: resume what it has paused."),
     "mute": ("holds:mute", "Tell nobody of a job for a while, and say why."),
     "unmute": ("holds:unmute", "End the mute of a job: somebody is told of it again."),
+    "schedules": ("schedules:schedules", "List the stored schedules of a job, or the jobs that have any."),
+    "schedule": ("schedules:schedule", "Put, remove, show or mend a stored schedule."),
     "cancel": ("locks:cancel", "Ask the run that holds a lock to stop. The lock stays held until the run has ended."),
     "unlock": ("locks:unlock", "Free a lock that is held; its slot and its fence stay."),
     "acts": ("locks:acts", "Show what operators have done: who, when and why."),
@@ -71,8 +73,8 @@ COMMANDS = {
 }
 # What the commands are for. The help lists them so.
 GROUPS = {
-    "Look": ("status", "check", "page", "runs", "locks", "acts", "doctor", "context"),
-    "Act": ("pause", "resume", "hold", "unhold", "mute", "unmute", "cancel", "unlock", "forget"),
+    "Look": ("status", "check", "page", "runs", "locks", "schedules", "acts", "doctor", "context"),
+    "Act": ("pause", "resume", "hold", "unhold", "mute", "unmute", "cancel", "unlock", "forget", "schedule"),
     "Run": ("run", "ask", "work", "exec"),
     "Develop": ("init", "jobs", "next", "export", "rules", "emulator", "demo"),
 }
@@ -95,6 +97,8 @@ EXAMPLES = {
     "unhold": "41c9e0a7b3d2",
     "mute": "nightly-import --until 3d --why 'the supplier is on holiday'",
     "unmute": "nightly-import",
+    "schedules": "remind -n 20",
+    "schedule": "put remind 42 '0 9 * * *' --timezone Europe/Berlin",
     "cancel": "nightly-import --why 'wrong input file'",
     "unlock": "nightly-import",
     "acts": "send-daily-digest",

@@ -1,0 +1,82 @@
+"""`firecron schedules` and `firecron schedule`: put, list, show, remove and mend, without the code of the jobs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.cli.calls import answer, call, complaint
+from tests.cli.schemas import MENDED, PUT, REMOVED, SCHEDULES, STORED_JOBS, STORED_SCHEDULE
+from tests.stores.least_privilege import RULES
+
+from rtdb_emulator.pytest_plugin import Rtdb
+
+CHRISTMAS = "2126-12-24T18:00:00Z"
+
+
+@pytest.fixture(autouse=True)
+def rules(rtdb: Rtdb) -> None:
+    rtdb.set_rules(RULES)
+
+
+def test_what_is_put_is_listed_shown_and_removed(rtdb: Rtdb) -> None:
+    """For people and for programs."""
+    args = ("--args", '{"event":"42"}', "--by", "ops")
+    value = answer(PUT, "schedule", "put", "remind", "42", "0 9 * * *", "--timezone", "Europe/Berlin", *args)
+    assert value == {"job": "remind", "changed": {"42": True}}
+    answer(PUT, "schedule", "put", "remind", "43", "--at", CHRISTMAS)
+    listed = answer(SCHEDULES, "schedules", "remind")["schedules"]
+    assert [(one["key"], one["state"], one["line"], one["at"]) for one in listed] == [
+        ("42", "waiting", "0 9 * * *", None),
+        ("43", "waiting", "once, at 2126-12-24 18:00 UTC", CHRISTMAS),
+    ]
+    assert answer(STORED_JOBS, "schedules") == {"jobs": ["remind"]}
+    shown = answer(STORED_SCHEDULE, "schedule", "show", "remind", "42")
+    assert (shown["args"], shown["by"], shown["timezone"]) == ({"event": "42"}, "ops", "Europe/Berlin")
+    assert "at 09:00 every day, Berlin" in call("schedules", "remind").stdout
+    assert "arguments: {" in call("schedules", "remind", "42").stdout
+    assert answer(REMOVED, "schedule", "remove", "remind", "42") == {"job": "remind", "key": "42", "running": False}
+    assert "there is no schedule '42'" in complaint(2, "schedules", "remind", "42")
+    node: Any = rtdb.get("cron-schedules/remind/:42")
+    assert node["closed"] == "removed"
+
+
+def test_lines_come_out_as_they_go_in(rtdb: Rtdb) -> None:
+    """What `--lines` prints can be put again, also elsewhere; a line that is none is named."""
+    for key in ("1", "2"):
+        call("schedule", "put", "remind", key, "--every", "2700", "--args", '{"event":"x"}')
+    printed = call("schedules", "remind", "--lines").stdout
+    assert [json.loads(line)["key"] for line in printed.splitlines()] == ["1", "2"]
+    rtdb.set("cron-schedules", None)
+    done = call("schedule", "put", "remind", "--lines", input=printed)
+    assert "remind:1: put" in done.stdout
+    again = call("schedule", "put", "remind", "--lines", input=printed)
+    assert "remind:2: nothing had to be changed" in again.stdout
+    assert "line 1 is no JSON" in complaint(2, "schedule", "put", "remind", "--lines", input="nonsense")
+
+
+def test_what_a_hand_has_edited_is_mended(rtdb: Rtdb) -> None:
+    """The next look is computed anew; what is right stays as it is."""
+    call("schedule", "put", "remind", "42", "0 9 * * *")
+    right: Any = rtdb.get("cron-schedules/remind/:42/nextAt")
+    rtdb.set("cron-schedules/remind/:42/nextAt", "soon")
+    assert answer(MENDED, "schedule", "mend", "remind") == {"job": "remind", "mended": 1}
+    assert rtdb.get("cron-schedules/remind/:42/nextAt") == right
+    assert answer(MENDED, "schedule", "mend", "remind")["mended"] == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("put", "remind"),
+        ("put", "remind", "42", "ever"),
+        ("put", "remind", "42", "--at", "soon"),
+        ("put", "remind", "42", "0 9 * * *", "--args", "[]"),
+        ("put", "remind", "manual", "0 9 * * *"),
+        ("show", "remind", "42"),
+    ],
+)
+def test_what_can_t_be_done_is_refused(wrong: tuple[str, ...]) -> None:
+    """With exit code 2."""
+    assert call("schedule", *wrong).exit_code == 2
