@@ -27,6 +27,7 @@ from pathlib import Path
 
 from tests.invariants.equivalent_mutants import EQUIVALENT
 from tests.invariants.mutants import RECORD_MUTANTS, Mutant
+from tests.invariants.mutants_asks import ASK_MUTANTS
 from tests.invariants.mutants_holding import HOLDING_MUTANTS
 from tests.invariants.mutants_holds import HOLD_MUTANTS
 from tests.invariants.mutants_invariants import INVARIANTS
@@ -45,7 +46,8 @@ from tests.mutation.reach import Reach, collect, digest, meaning
 from tests.mutation.trial import FAILED, Judged, Trials
 
 LOCK_MUTANTS = HEARING_MUTANTS + RECORD_MUTANTS + HOLDING_MUTANTS
-MUTANTS = LOCK_MUTANTS + INVARIANTS + STEP_MUTANTS + RUN_MUTANTS + VERDICT_MUTANTS + HOLD_MUTANTS + LANE_MUTANTS
+OPERATORS_MUTANTS = HOLD_MUTANTS + ASK_MUTANTS
+MUTANTS = LOCK_MUTANTS + INVARIANTS + STEP_MUTANTS + RUN_MUTANTS + VERDICT_MUTANTS + LANE_MUTANTS + OPERATORS_MUTANTS
 
 # All mutants of these are listed by hand, so that none are generated.
 LISTED = {"lock/fields.py", "lock/lease.py", "lock/protocol.py", "lock/record.py", "steps/protocol.py"}

@@ -265,6 +265,7 @@ def test_what_is_noted_of_a_pause() -> None:
     pairs = [f"{slot(20 * number)}/{slot(20 * number + 10)}" for number in range(12)]
     noted = {**free, "pausedBefore": " ".join(pairs)}
     assert noted_pauses(noted, NOW + HOUR) == " ".join(pairs[2:])
+    assert noted_pauses({**during, "pausedBefore": f"{slot(-9)}/{slot(2)}"}, NOW + 4_000) == f"{slot(-9)}/{slot(3)}"
     for typed in ("x", 5, "", "2026-11-18T09:00:00Z", {"a": 1}):
         assert past_pauses({**during, "pausedBefore": typed}, NOW + 2_000) == past_pauses(during, NOW + 2_000)
 

@@ -14,7 +14,7 @@ from tests.simulation.world import NAME, START, slot
 from firecron import distributed_cron
 from firecron.base.instants import to_text
 from firecron.errors import Unavailable
-from firecron.lock.asks import VALID, AskedRun, AskKind, Asks, new_ask
+from firecron.lock.asks import VALID, AskedRun, AskKind, Asks, new_ask, taken
 from firecron.store import Snapshot
 
 NEVER = "0 0 1 1 *"
@@ -277,6 +277,58 @@ def test_the_run_of_an_ask_whose_taker_died_after_it_is_no_lapse() -> None:
     bench.instance().start()
     bench.world.advance(VALID / 1000 + 60)
     assert (len(bench.runs), bench.node(), bench.lapses()) == (1, None, [])
+
+
+def test_what_has_begun_does_not_begin_again_here() -> None:
+    """An ask that could not be removed bears this instance's own token: at the next look it is removed, and not run."""
+    bench = Bench()
+    (one,) = bench.several(1)
+    bench.ask()
+    swap, failures = one.network.swap, list[str]()
+
+    def fails(path: str, etag: str, node: dict[str, object] | None, deadline: Any) -> str | Snapshot:
+        if path.startswith("cron-asks") and node is None and not failures:
+            failures.append(path)
+            raise Unavailable("away")
+        return swap(path, etag, node, deadline)
+
+    one.network.swap = fails  # type: ignore[method-assign]
+    bench.world.advance(35)
+    assert (len(bench.runs), failures) == (1, [f"cron-asks/{NAME}"])
+    bench.world.advance(60)
+    assert (len(bench.runs), bench.node()) == (1, None)
+
+
+def test_what_another_one_has_taken_is_left_alone() -> None:
+    """Nobody asks for the lock because of it."""
+    bench = Bench()
+    (one,) = bench.several(1)
+    bench.ask()
+    bench.world.store.set(f"cron-asks/{NAME}/takenBy", "another's")
+    one.network.requests()
+    bench.world.advance(100)
+    assert (bench.runs, one.network.requests("cron-locks")) == ([], [])
+
+
+ASK = AskedRun("job", "00ffa1", 1_000, "ann")
+
+
+@pytest.mark.parametrize(
+    ("node", "now", "expected"),
+    [
+        (ASK.to_node(), 1_000 + VALID - 1, {**ASK.to_node(), "takenBy": "me"}),
+        (ASK.to_node(), 1_000 + VALID, "over"),
+        ({**ASK.to_node(), "takenBy": "me"}, 1_000 + VALID, "mine"),
+        ({**ASK.to_node(), "takenBy": "you"}, 1_000, "taken"),
+        ({**ASK.to_node(), "id": "00ffa2"}, 1_000, "gone"),
+        (None, 1_000, "gone"),
+        ("x", 1_000, "gone"),
+    ],
+    ids=str,
+)
+def test_what_becomes_of_an_ask_that_is_taken(node: object, now: int, expected: object) -> None:
+    """It gets the token, unless it is over, another's, or not there."""
+    assert taken(node, now, ASK, "me") == expected
 
 
 def test_a_missed_tick_is_asked_for() -> None:

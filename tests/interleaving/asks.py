@@ -1,0 +1,337 @@
+"""One ask, those who take it, and what else has the job's lock: a model for the checker. Takers run the library's code.
+
+Each actor is a greenlet: one who asks, a taker that acquires the lock, takes the ask, and begins, a tick that holds the
+lock for a while. It stops at each of its requests, and the checker chooses whose request lands next. A request may be
+lost, or land without a reply, at once or later; an actor may be killed at any of its requests; a minute may pass at any
+of them, which is longer than a lease, or five, which is longer than an ask is valid.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from greenlet import getcurrent, greenlet
+from tests.interleaving.checks import require
+from tests.interleaving.choices import Choices, Event, Exhaustive, Explored
+
+from firecron.base.clocks import Deadline
+from firecron.errors import StoreError, Unavailable
+from firecron.lock.asks import VALID, AskedRun, Asks, Taking
+from firecron.lock.database import Database
+from firecron.lock.lease import Lease
+from firecron.lock.protocol import Held
+from firecron.lock.record import LockRecord
+from firecron.settings import load
+from firecron.store import NULL_ETAG, Snapshot
+from firecron.testing import FakeTiming
+
+Node: TypeAlias = dict[str, Any]
+
+START = 1_794_992_400_000
+TTL = 30
+LOCK, ASK = "cron-locks/job", "cron-asks/job"
+_SETTINGS = load(clock_interval=2_000)
+# In seconds: longer than a lease, and longer than an ask is valid.
+PASSES = {"minute": 61.0, "five": VALID / 1000 + 1}
+
+
+@dataclass(frozen=True)
+class AskScenario:
+    """Who acts: `ask ann`, `take one`, `tick`. `budget` says how often each may happen: lose, kill, minute, five.
+
+    Without a `lease` each taker gets the lock, as with overlap="allow". `is_asked`: ann has asked before.
+    """
+
+    actors: tuple[str, ...]
+    budget: Mapping[str, int] = field(default_factory=dict)
+    lease: bool = True
+    is_asked: bool = True
+
+
+def ask_of(who: str) -> AskedRun:
+    return AskedRun("job", f"{['ann', 'bob'].index(who):06x}", START, who)
+
+
+class Actor:
+    """A process at its requests. `answers` is all that it has learnt: what it will do follows from them."""
+
+    def __init__(self, model: AskModel, kind: str) -> None:
+        self.model = model
+        self.kind = kind
+        self.answers: list[str] = []
+        self.request: tuple[str, Callable[[], object]] | None = None
+        self.is_dead = False
+        self._greenlet = greenlet(self._run)
+
+    def start(self) -> None:
+        self._greenlet.switch()
+
+    def ask(self, what: str, land: Callable[[], object]) -> object:
+        self.request = what, land
+        answer = self.model.main.switch()
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
+
+    def answer(self, answer: object) -> None:
+        self.request = None
+        self.answers.append(repr(answer))
+        self._greenlet.switch(answer)
+
+    def _run(self) -> None:
+        wire = Wire(self)
+        settings = _SETTINGS
+        database = Database(
+            settings=settings, store=wire, timing=self.model.timing, has_threads=False, chance=lambda: 0.5
+        )
+        database.clock.now(database.deadline())
+        try:
+            match self.kind.split():
+                case ["ask", who]:
+                    self.model.on_asked(who, Asks(database).make(ask_of(who)))
+                case ["take", _]:
+                    self._take(database)
+                case _:
+                    self._hold(database)
+        except StoreError:
+            pass  # it is said, and tried again by a later look
+        self.model.main.switch()
+
+    def _hold(self, database: Database) -> None:
+        """Hold the lock, as the run of a tick does, and release it."""
+        held = self._acquire(database)
+        if held is not None:
+            Lease(database, held[1], held[0]).release(outcome="succeeded")
+
+    def _acquire(self, database: Database) -> tuple[Held, Any] | None:
+        bid = database.bid("job", TTL, fenced=True, momentary=not self.model.scenario.lease)
+        bid = replace(bid, request=replace(bid.request, holder=self.kind))
+        held = database.try_to_acquire(bid)
+        return (held, bid) if isinstance(held, Held) else None
+
+    def _take(self, database: Database) -> None:
+        """What the runner does with an ask: the lock, the ask under it, the run; then the ask is removed."""
+        ask = Asks(database).read().get("job")
+        if ask is None or ask.taken_by is not None or ask.is_over(self.model.now):
+            return
+        acquired = self._acquire(database)
+        if acquired is None:
+            return
+        held, bid = acquired
+        taking = Taking(database, ask, f"token of {self.kind}", lambda: self.model.on_begun(self, ask))
+        ends = held.trust.ends(database.margin) if self.model.scenario.lease else None
+        is_taken = False
+        lease = Lease(database, bid, held)
+        try:
+            is_taken = taking.take(ends)
+        finally:
+            if not is_taken and self.model.scenario.lease:
+                lease.release(before=held.replaced if isinstance(held.replaced, LockRecord) else None)
+        if not is_taken:
+            return
+        self.model.on_lease(self, ends)
+        taking.begin()
+        Asks(database).remove(ask)
+        if self.model.scenario.lease:
+            lease.release(outcome="succeeded")
+
+
+class Wire:
+    """An actor's store. What is neither the ask nor the lock is answered at once."""
+
+    name = "model"
+
+    def __init__(self, actor: Actor) -> None:
+        self.actor = actor
+
+    def connect(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def after_fork(self) -> None: ...
+
+    def timestamp(self, path: str, deadline: Deadline) -> int:
+        return self.actor.model.now
+
+    def keys(self, path: str, deadline: Deadline) -> list[str]:
+        return []
+
+    def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
+        return None
+
+    def read(self, path: str, deadline: Deadline) -> Snapshot:
+        answer = self.actor.ask(f"reads {path}", lambda: self.actor.model.snapshot(path))
+        assert isinstance(answer, Snapshot)
+        return answer
+
+    def swap(self, path: str, etag: str, node: Node | None, deadline: Deadline) -> str | Snapshot:
+        what = "deletes" if node is None else "writes"
+        answer = self.actor.ask(f"{what} {path}", lambda: self.actor.model.swap(path, etag, node))
+        assert isinstance(answer, str | Snapshot)
+        return answer
+
+    def merge(
+        self, path: str, values: dict[str, object], deadline: Deadline, *, echo: bool = True
+    ) -> dict[str, object]:
+        self.actor.model.lapses += [str(value["why"]) for value in values.values() if isinstance(value, dict)]
+        return values
+
+
+class AskModel:
+    """The nodes, the actors, and what can happen next."""
+
+    def __init__(self, scenario: AskScenario, choices: Choices) -> None:
+        self.scenario = scenario
+        self.timing = FakeTiming(wall=START)
+        self._choices = choices
+        self._budget = Counter(scenario.budget)
+        self.nodes: dict[str, Node] = {ASK: ask_of("ann").to_node()} if scenario.is_asked else {}
+        self.begun: Counter[str] = Counter()
+        self.lapses: list[str] = []
+        self._asked: list[str] = ["ann"] if scenario.is_asked else []
+        self._is_troubled = False
+        self._late: list[tuple[Actor, str, Callable[[], object]]] = []
+        self.trace: list[str] = []
+        self.main = getcurrent()
+        self.actors = [Actor(self, kind) for kind in scenario.actors]
+
+    @property
+    def now(self) -> int:
+        return round(self.timing.wall())
+
+    def play(self) -> None:
+        """Let things happen until nothing can any more."""
+        for actor in self.actors:
+            actor.start()
+        while event := self._choices.pick((Event(name, 1.0, do) for name, do in self._events()), self.state):
+            self.trace.append(event.label)
+            event.do()
+        self._at_end()
+
+    def state(self) -> Hashable:
+        return (
+            json.dumps(self.nodes, sort_keys=True),
+            self.now,
+            tuple((tuple(actor.answers), actor.request is None, actor.is_dead) for actor in self.actors),
+            tuple(sorted(self._budget.items())),
+            tuple((actor.kind, what) for actor, what, _ in self._late),
+            tuple(sorted(self.begun.items())),
+            len(self.lapses),
+            self._is_troubled,
+        )
+
+    def _events(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        for actor in self.actors:
+            if actor.request is None:
+                continue
+            name = f"{actor.kind} {actor.request[0]}"
+            yield name, lambda actor=actor: self._land(actor)  # type: ignore[misc]  # bound
+            if self._budget["lose"] and " reads " not in name:
+                yield f"{name}, which is late", lambda actor=actor: self._lose(actor, "later")  # type: ignore[misc]
+                yield f"{name}, without a reply", lambda actor=actor: self._lose(actor, "now")  # type: ignore[misc]
+            if self._budget["kill"]:
+                yield f"{actor.kind} is killed", lambda actor=actor: self._kill(actor)  # type: ignore[misc]  # bound
+        for late in self._late:
+            yield f"{late[0].kind} {late[1]} after all", lambda late=late: self._arrive(late)  # type: ignore[misc]
+        for name in PASSES:
+            if self._budget[name] and any(actor.request for actor in self.actors):
+                yield f"a {name} passes", lambda name=name: self._pass(name)  # type: ignore[misc]  # bound
+
+    def _land(self, actor: Actor) -> None:
+        assert actor.request is not None
+        actor.answer(actor.request[1]())
+
+    def _lose(self, actor: Actor, when: str) -> None:
+        assert actor.request is not None
+        self._budget["lose"] -= 1
+        self._is_troubled = True
+        what, land = actor.request
+        if when == "now":
+            land()
+        else:
+            self._late.append((actor, what, land))
+        actor.answer(Unavailable("no reply"))
+
+    def _arrive(self, late: tuple[Actor, str, Callable[[], object]]) -> None:
+        self._late.remove(late)
+        late[2]()
+
+    def _kill(self, actor: Actor) -> None:
+        self._budget["kill"] -= 1
+        self._is_troubled = actor.is_dead = True
+        actor.request = None
+
+    def _pass(self, name: str) -> None:
+        self._budget[name] -= 1
+        self._is_troubled = True
+        self.timing.advance(PASSES[name])
+
+    # --- the database
+
+    def snapshot(self, path: str) -> Snapshot:
+        if path == "cron-asks":
+            return Snapshot("whole", {"job": self.nodes[ASK]} if ASK in self.nodes else None)
+        node = self.nodes.get(path)
+        return Snapshot(NULL_ETAG if node is None else json.dumps(node, sort_keys=True), node)
+
+    def matches(self, path: str, etag: str) -> bool:
+        return self.snapshot(path).etag == etag
+
+    def swap(self, path: str, etag: str, node: Node | None) -> str | Snapshot:
+        if not self.matches(path, etag):
+            return self.snapshot(path)
+        self.nodes = {key: value for key, value in self.nodes.items() if key != path}
+        if node is not None:
+            self.nodes[path] = node
+        return self.snapshot(path).etag
+
+    # --- what must hold
+
+    def on_asked(self, who: str, standing: AskedRun | None) -> None:
+        if standing is None:
+            self._asked.append(who)
+        else:
+            require(standing.id != ask_of(who).id, "somebody is told that the ask in the way is their own")
+
+    def on_lease(self, actor: Actor, ends: float | None) -> None:
+        require(ends is None or self.timing.mono() < ends, f"{actor.kind} begins although its lease is over")
+
+    def on_begun(self, actor: Actor, ask: AskedRun) -> None:
+        self.begun[ask.id] += 1
+        require(self.begun[ask.id] == 1, f"{actor.kind} begins what another one has begun")
+        require(self.now < ask.at + VALID + TTL * 1000, f"{actor.kind} begins an ask that is long over")
+
+    def _at_end(self) -> None:
+        left = self.nodes.get(ASK)
+        for who in self._asked:
+            ask = ask_of(who)
+            is_told = any(f"{ask.by} has asked" in why for why in self.lapses)
+            require(not (is_told and self.begun[ask.id]), "of a run that has begun it is said that it was not run")
+            is_there = left is not None and left["id"] == ask.id
+            if not is_there and not self.begun[ask.id] and not is_told:
+                require(False, "an ask is gone that was neither run nor said not to be")
+            if is_there and left is not None and "takenBy" in left and not self._is_troubled:
+                require(False, "what was taken is left")
+        if not self._is_troubled and len(self._asked) > 1:
+            first = ask_of(self._asked[0])
+            require(self.begun[first.id] == 1, "a second ask has replaced the first one")
+
+
+def explore_asks(scenario: AskScenario) -> Exhaustive:
+    """Play every order of what can happen. Raise Violation, with what happened, if something must not be."""
+    choices = Exhaustive()
+    while choices.has_more:
+        model = AskModel(scenario, choices)
+        try:
+            model.play()
+        except Explored as known:
+            choices.played(known.interleavings)
+        except AssertionError as error:
+            raise type(error)(f"{error}\n" + "\n".join(model.trace)) from error
+        else:
+            choices.played()
+    return choices

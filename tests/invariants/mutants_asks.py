@@ -1,0 +1,51 @@
+"""The rules of asks, and of what a pause notes, each broken in turn: a list for `tests.mutations`."""
+
+from __future__ import annotations
+
+from tests.invariants.mutants import in_file
+
+TAKERS = "tests/unit/scheduler/test_asks.py"
+ORDERS = "tests/interleaving/test_interleavings_asks.py"
+HOLDS = "tests/unit/lock/test_holds.py"
+MISSING = "tests/unit/runs/test_policy_missing.py"
+MISSED = "tests/invariants/test_missed.py"
+
+ASK_MUTANTS = (
+    *in_file(
+        "lock/asks.py",
+        ("return now >= self.at + VALID", "return now > self.at + 2 * VALID", TAKERS),
+        ("    if other is not None and other.id == ask.id:\n        return None\n", "", TAKERS),
+        ("if other is None or other.is_over(now) else Standing(other)", "if True else Standing(other)", TAKERS),
+        ('return "mine" if found.taken_by == token else "taken"', 'return "mine"', ORDERS),
+        ('return "mine" if found.taken_by == token else "taken"', 'return "taken"', TAKERS),
+        ('return "over" if found.is_over(now) else {**node,', "return {**node,", TAKERS),
+        ("if ends is None or self._database.timing.mono() < ends:", "if True:", ORDERS),
+        ("            asks.lapse(self.ask,", "            _ = (self.ask,", TAKERS),
+    ),
+    *in_file(
+        "scheduler/asks.py",
+        ("self._is_first = rank is None or rank < _FIRST", "self._is_first = False", TAKERS),
+        ("self._database.chance() < _LOOKS / size", "True", TAKERS),
+        ("ask.taken_by in (None, self._known_of(ask).token)", "True", TAKERS),
+        ("            elif self._known_of(ask).has_begun:\n", "            elif False:\n", TAKERS),
+        ("        if result.refusal.reason in _FINAL:\n", "        if False:\n", TAKERS),
+        ("            if self._known_of(ask).has_begun or any(", "            if any(() and ", TAKERS),
+    ),
+    *in_file(
+        "runs/runner.py",
+        ("                self._resumer.give_back(job, claimed)\n", "                pass\n", TAKERS),
+        ("run_id = secrets.token_hex(3) if taking is None else taking.ask.id", "run_id = secrets.token_hex(3)", TAKERS),
+    ),
+    *in_file(
+        "lock/fields.py",
+        ("start <= joined[-1][1] + _SECOND", "False", HOLDS),
+        ("if end > slot]", "]", HOLDS),
+        ("[-MOST_PAST:]", "", HOLDS),
+        ("    if not isinstance(slot, str):\n        return None  #", "    if False:\n        return None  #", HOLDS),
+    ),
+    *in_file(
+        "runs/policy.py",
+        ("list(_within(unclaimed, _around(paused, end)))", "unclaimed", MISSING),
+        ('("skipped", PAUSED, list(_within(unclaimed, paused))),\n', "", MISSED),
+    ),
+)  # fmt: skip
