@@ -38,6 +38,7 @@ def test_all_benchmarks_have_the_time_that_they_need(run: Any) -> None:
     assert sum(run.BENCHMARKS.values()) <= run.ALL <= 9.5 * 60 - 10
     assert [name for name in run.BENCHMARKS if not (BENCH / f"{name}.py").exists()] == []
     assert [name for name in run.BENCHMARKS if not run.rows(name)] == []
+    assert [name for name in run.BY_NAME if not (BENCH / f"{name}.py").exists() or run.rows(name)] == []
 
 
 def test_every_row_is_a_benchmark_s(run: Any) -> None:

@@ -74,8 +74,8 @@ def alone(delay: float) -> None:
     with serving([sys.executable, SERVE, str(delay)]) as (port, _):
         rounds, cpu = _rounds(f"http://127.0.0.1:{port}?ns=bench")
     show(title, sorted(rounds, key=max)[len(rounds) // 2], half=1, last=2)
-    print(f"    CPU of a run, from its plan to its history: {cpu * 1e6:,.0f} µs (wanted: 1,500)")
-    goals.at_most(f"CPU of a run, {title}", cpu * 1e6, 1_500, "µs")
+    print(f"    CPU of a run, from its plan to its history: {cpu * 1e6:,.0f} µs (wanted: 750)")
+    goals.at_most(f"CPU of a run, {title}", cpu * 1e6, 750, "µs")
 
 
 def _rounds(url: str) -> tuple[list[list[float]], float]:
