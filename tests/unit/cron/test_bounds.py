@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from math import inf
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -11,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.cron.cron_daemon import Daemon
+from tests.unit.cron.test_except_days import LINES, SPANS, midnight, runs
 from tests.unit.cron.test_schedule_daemon import ZONES
 
 from firecron import Schedule
@@ -22,7 +21,6 @@ from firecron.errors import NoTick
 
 NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-LINES = ["0 * * * *", "30 2 * * *", "*/20 1-3 * * *", "0 0 29 2 *", "0 6 L * *", "15 0 * * 1-5"]
 
 
 def test_the_tick_at_either_bound_is_one() -> None:
@@ -38,18 +36,8 @@ def test_the_tick_at_either_bound_is_one() -> None:
     assert [tick - NOON for tick in even.between(NOON - DAY, NOON + DAY)] == [timedelta(), 1.5 * HOUR, 3 * HOUR]
 
 
-@cache
-def daemon(zone: str) -> Daemon:
-    """Awake for a leap year and a day: both changes of the clocks, and the 29th of February."""
-    return Daemon(zone, datetime(2023, 12, 30, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC), timedelta(minutes=5))
-
-
-@cache
-def runs(zone: str, line: str) -> list[datetime]:
-    return daemon(zone).runs(line)
-
-
-instants = st.integers(0, 366 * 288).map(lambda place: datetime(2024, 1, 1, tzinfo=UTC) + place * timedelta(minutes=5))
+# Hours of the first span: the leap day, and a change of the clocks in most of the zones.
+instants = st.integers(0, 48 * 24).map(lambda hours: midnight(SPANS[0][0]) + hours * HOUR)
 
 
 @settings(max_examples=60)
@@ -59,14 +47,14 @@ def test_ticks_inside_of_the_bounds_are_the_daemons(
 ) -> None:
     """In ten zones: a daemon that is only asked from `starting` to `until` runs exactly these ticks."""
     starting, until = sorted(ends)
-    expected = [run for run in runs(zone, line) if starting <= run <= until]
+    expected = [run for run in runs(zone, SPANS[0], line) if starting <= run <= until]
     try:
         schedule = Schedule(line, zone, starting=starting, until=until)
     except ValueError as error:
         assert "never fires" in str(error)
         assert expected == []
         return
-    found = list(schedule.between(datetime(2023, 12, 31, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC)))
+    found = list(schedule.between(midnight(SPANS[0][0]) - DAY, midnight(SPANS[0][1]) + 400 * DAY))
     assert [tick.isoformat() for tick in found] == [run.isoformat() for run in expected]
     following = next((run for run in expected if run > now), None)
     assert schedule.next_after(now) == following
