@@ -195,7 +195,7 @@ def what_is_known(state: Path, jobs: int) -> tuple[Reach, Ledger]:
     # But for those about mutants, which would try mutants.
     tests = sorted(file for file in (ROOT / "tests").rglob("*.py") if "muta" not in str(file.relative_to(ROOT)))
     reach = collect([file for file in tests if file.name.startswith("test_")], state / "reach", jobs)
-    shared = sorted((ROOT / "emulator" / "tests").rglob("helpers/*.py"))
+    shared = sorted((ROOT / "emulator" / "tests" / "rtdb_emulator_tests" / "helpers").glob("*.py"))
     helpers = digest([*(file for file in tests if not file.name.startswith("test_")), *shared])
 
     @cache
