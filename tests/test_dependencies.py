@@ -28,8 +28,10 @@ HOMES = {
     "page": ("firecron.cli.commands.page",),
     "sentry": ("firecron.sentry",),
 }
-# These are imported only in a program that has them: Django, a Starlette in which the page is mounted, pytest.
+# These are imported only in a program that has them: Django, a Starlette in which the page is mounted, pytest; and what
+# `firecron init` writes has FastAPI, and jobs in a module of that name.
 WHERE_THEY_ARE = {
+    "firecron.cli.commands.init": {"fastapi", "jobs"},
     "firecron.cli.options": {"django"},
     "firecron.management.commands.firecron": {"django"},
     "firecron.runs.body": {"django"},
@@ -52,9 +54,9 @@ PARTS = {
     "google-api-core": "google-cloud-tasks",
     "grpcio": "google-cloud-tasks",
 }
-# A benchmark compares with Redis where its client is installed. A test writes a Django project named shop. An example
-# runs in Firebase's functions, which `make functions` installs in an environment of their own.
-NOT_NEEDED = {"redis", "shop", "firebase-functions", "functions-framework"}
+# Benchmarks compare with Redis and PostgreSQL where their clients are installed. A test writes a Django project named
+# shop. An example runs in Firebase's functions, which `make functions` installs in an environment of their own.
+NOT_NEEDED = {"redis", "psycopg", "shop", "firebase-functions", "functions-framework"}
 
 DISTRIBUTIONS = packages_distributions()
 OWN = {"firecron", "rtdb_emulator", "rtdb_emulator_tests", "tests", "tools"}

@@ -41,7 +41,11 @@ ASK_MUTANTS = (
         ("start <= joined[-1][1] + _SECOND", "False", HOLDS),
         ("if end > slot]", "]", HOLDS),
         ("[-MOST_PAST:]", "", HOLDS),
-        ("    if not isinstance(slot, str):\n        return None  #", "    if False:\n        return None  #", HOLDS),
+        (
+            "    if not isinstance(slot, str):\n        return None  #",
+            '    slot = slot if isinstance(slot, str) else ""\n    if False:\n        return None  #',
+            HOLDS,
+        ),
     ),
     *in_file(
         "runs/policy.py",
