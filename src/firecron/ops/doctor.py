@@ -26,6 +26,7 @@ from firecron.lock.blocks import try_once
 from firecron.lock.database import Database
 from firecron.lock.refusal import Refusal, inspect_instances
 from firecron.ops import findings
+from firecron.ops.examined import examine_schedules
 from firecron.ops.findings import Finding, of_error, ok, warning
 from firecron.ops.holds import Holds
 from firecron.ops.operator import Operator
@@ -117,6 +118,10 @@ class Examination:
             step = "holds"
             with suppress(Denied):  # the rules are older than the catalogue, which another finding says
                 yield from findings.holds(Holds(self._database).seen())
+            step = "schedules"
+            with suppress(Denied):  # the rules are older than stored schedules, which another finding says
+                for examined in examine_schedules(self._database):
+                    yield from findings.schedules(examined)
             step = "instances"
             yield from self._instances()
             if wanted:
@@ -159,6 +164,7 @@ class Examination:
                 paths = self._database.paths
                 known = {"groups": paths.groups, "steps": paths.steps, "errors": paths.errors, "acts": paths.acts}
                 known |= {"holds": paths.holds, "mutes": paths.mutes, "told": paths.told, "asks": paths.asks}
+                known |= {"schedules": paths.schedules}
                 about_rules += [findings.old_rules(node) for node, path in known.items() if not self._may_see(path)]
                 if not self._may_declare():
                     about_rules.append(findings.old_rules("jobs"))

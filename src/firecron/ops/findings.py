@@ -18,7 +18,7 @@ from firecron.base.texts import plain, redacted
 from firecron.errors import ConfigurationError, Denied, EmulatorDown, Malformed, StoreError
 from firecron.lock.refusal import Instances
 from firecron.ops.holds import HoldView
-from firecron.ops.remedy import Remedy, service_in_words
+from firecron.ops.remedy import Remedy, command, service_in_words
 from firecron.ops.views import LockView
 from firecron.rtdb.target import Target
 from firecron.scheduler.startup import Verdict
@@ -27,6 +27,7 @@ from firecron.settings import DEFAULTS, EMULATOR_HOST, Settings, unknown_variabl
 if TYPE_CHECKING:
     from firecron.jobs.decorator import Unclaimed
     from firecron.leaders.leaders import Leaders
+    from firecron.ops.examined import Examined
 
 
 # --- a finding
@@ -351,6 +352,35 @@ def holds(views: Iterable[HoldView]) -> Iterator[Finding]:
             yield ok("holds", f"{who} holds {hold.what} until {to_text(hold.until)}: {plain(hold.why or '')}")
 
 
+def schedules(found: Examined) -> Iterator[Finding]:
+    """Yield what keeps the schedules of a stored job from running; else how many there are."""
+    job, odd = plain(found.job), list[Finding]()
+    if not found.has_index:
+        told = f"the rules have no .indexOn for the schedules of {job}, so they are looked for every 5 minutes only"
+        odd.append(warning("schedules", told, "deploy the security rules of this version", _RULES))
+    if found.undeclared is not None:
+        words = "declare it with @scheduled, or remove its schedules"
+        odd.append(warning("schedules", found.undeclared, words, command("schedules", job)))
+    if found.malformed:
+        words = "put them again, or correct them in the Firebase console; then compute anew when they are looked at"
+        told = f"{job} can't run by {_some(found.malformed)}"
+        odd.append(warning("schedules", told, words, command("schedule", "mend", job)))
+    if found.unusable:
+        words = "put them again with arguments that it takes, or deploy a version that takes these"
+        told = f"{job} can't be called with the arguments of {_some(found.unusable)}"
+        odd.append(warning("schedules", told, words, command("schedules", job, next(iter(found.unusable)))))
+    yield from odd
+    if not odd:
+        count = f"{found.read:,} schedules" if found.is_whole else f"its first {found.read:,} schedules"
+        yield ok("schedules", f"{job} can run by {count}")
+
+
+def _some(problems: Mapping[str, str]) -> str:
+    """Return how many schedules have a problem, and what that of the first one is."""
+    first, why = next(iter(problems.items()))
+    return f"{len(problems):,} of its schedules (first: {first}: {why})"
+
+
 def instances(found: Instances, now: int, nodes: object = None) -> Iterator[Finding]:
     """Yield how many instances are alive, and which ones have fallen silent. Their `nodes` say what they are of."""
     silent = found.silent(now)
@@ -438,6 +468,7 @@ _UNKNOWN = {
     "holds": "the rules don't know cron-hold, so a job that is declared during a hold is not held",
     "mutes": "the rules don't know cron-mutes, so no job can be muted",
     "asks": "the rules don't know cron-asks, so nobody can ask for a run where the code of the job is not at hand",
+    "schedules": "the rules don't know cron-schedules, so no stored schedule is looked at",
     "told": "the rules don't know cron-told, so firecron.notify tells nobody of a job",
 }
 

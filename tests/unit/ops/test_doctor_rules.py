@@ -82,6 +82,7 @@ def test_rules_that_are_older_than_the_catalogue_are_warned_of(rtdb: Rtdb, block
 
 
 OLDER = ["cron-groups", "cron-steps", "cron-errors", "cron-acts", "cron-hold", "cron-mutes", "cron-told", "cron-asks"]
+OLDER += ["cron-schedules"]
 
 
 @pytest.mark.parametrize("older_than", OLDER)
