@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.cli.calls import answer, call, complaint
-from tests.cli.schemas import MENDED, PUT, REMOVED, SCHEDULES, STORED_JOBS, STORED_SCHEDULE
+from tests.cli.schemas import MENDED, NEXT, PUT, REMOVED, SCHEDULES, STORED_JOBS, STORED_SCHEDULE
 from tests.stores.least_privilege import RULES
 
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -80,3 +80,50 @@ def test_what_a_hand_has_edited_is_mended(rtdb: Rtdb) -> None:
 def test_what_can_t_be_done_is_refused(wrong: tuple[str, ...]) -> None:
     """With exit code 2."""
     assert call("schedule", *wrong).exit_code == 2
+
+
+def test_next_lists_the_ticks_of_an_entry(rtdb: Rtdb) -> None:
+    """In its own zone, for people and for programs; those up to `since` don't count."""
+    call("schedule", "put", "remind", "42", "0 9 * * *", "--timezone", "Europe/Berlin")
+    rtdb.set("cron-schedules/remind/:42/since", 4_950_000_000_000)  # 2126-11-10T16:00:00Z
+    value = answer(NEXT, "next", "remind:42", "-n", "2", "--after", "2026-11-18T09:00Z")
+    assert (value["line"], value["timezone"]) == ("0 9 * * *", "Europe/Berlin")
+    assert [tick["utc"] for tick in value["ticks"]] == ["2126-11-11T08:00:00Z", "2126-11-12T08:00:00Z"]
+    assert call("next", "remind:42", "-n", "1").stdout.splitlines() == [
+        "at 09:00 every day, Berlin",
+        "Mon 2126-11-11 09:00:00 +01:00   2126-11-11T08:00:00Z",
+    ]
+    rtdb.set("cron-schedules/remind/:42/paused", True)
+    assert "remind:42 is paused" in call("next", "remind:42").stderr
+
+
+def test_next_of_one_instant_is_that_instant(rtdb: Rtdb) -> None:
+    """And after it there is none."""
+    call("schedule", "put", "remind", "christmas", "--at", CHRISTMAS)
+    value = answer(NEXT, "next", "remind:christmas")
+    assert [tick["utc"] for tick in value["ticks"]] == [CHRISTMAS]
+    shown = call("next", "remind:christmas", "--after", CHRISTMAS).stdout.splitlines()
+    assert shown == ["once, at 2126-12-24 18:00 UTC", "no tick is to come: it has ended"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("remind:43",), "there is no schedule '43' of 'remind'"),
+        (("remind:42", "-z", "UTC"), "remind:42 has its own time zone"),
+        (("remind:42", "--every", "60"), "remind:42 has its own schedule"),
+        (("remind:manual",), "can't be the key"),
+        (("json:loads",), "json.loads is not a job"),
+    ],
+)
+def test_next_says_what_is_wrong_with_a_name(arguments: tuple[str, ...], words: str) -> None:
+    """An entry that isn't there, or options that are for a line; a name that a module has is an application's."""
+    call("schedule", "put", "remind", "42", "0 9 * * *")
+    assert words in complaint(2, "next", *arguments)
+
+
+def test_next_of_what_cannot_be_read_says_why(rtdb: Rtdb) -> None:
+    """The line that somebody has typed is named."""
+    call("schedule", "put", "remind", "42", "0 9 * * *")
+    rtdb.set("cron-schedules/remind/:42/line", "ever")
+    assert "remind:42 can't be read: its schedule is wrong" in complaint(1, "next", "remind:42")

@@ -96,23 +96,28 @@ Ending: TypeAlias = Annotated[
 ]
 
 
+DatabaseUrl: TypeAlias = Annotated[
+    str | None, typer.Option("--database", metavar="URL", help="The database, instead of FIRECRON_DATABASE_URL.")
+]
+Prefix: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--prefix", metavar="PATH", help="The path above all nodes, instead of FIRECRON_PREFIX."),
+]
+Context: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        metavar="NAME",
+        help="The context that names both: firecron context.",
+        autocompletion=complete_context,
+    ),
+]
+
+
 def _options(
-    database: Annotated[
-        str | None, typer.Option("--database", metavar="URL", help="The database, instead of FIRECRON_DATABASE_URL.")
-    ] = None,
-    prefix: Annotated[
-        str | None,
-        typer.Option("--prefix", metavar="PATH", help="The path above all nodes, instead of FIRECRON_PREFIX."),
-    ] = None,
-    context: Annotated[
-        str | None,
-        typer.Option(
-            "--context",
-            metavar="NAME",
-            help="The context that names both: firecron context.",
-            autocompletion=complete_context,
-        ),
-    ] = None,
+    database: DatabaseUrl = None,
+    prefix: Prefix = None,
+    context: Context = None,
     tz: Annotated[
         str | None,
         typer.Option("--tz", metavar="ZONE", help="Show times in this zone, such as Europe/Berlin, or UTC."),
@@ -235,9 +240,7 @@ def load(target: str) -> Loaded:
 def _import(name: str, target: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
         raise Failure(f"{target!r} is not a module:object: write, for example, myservice.main:crons", Exit.USAGE)
-    folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    folder = _from_here()
     settings = os.environ.get(_DJANGO_SETTINGS)
     if settings and importlib.util.find_spec("django") is not None:
         _loading(f"the Django project of {_DJANGO_SETTINGS}={settings}", _set_up_django)
@@ -248,6 +251,20 @@ def _import(name: str, target: str) -> ModuleType:
         module = f": write {target.replace('.py', '', 1)}" if name.endswith(".py") else ""
         message = f"there is no module {error.name!r} in {folder} or on Python's path{module}"
         raise Failure(message, Exit.USAGE) from None
+
+
+def is_module(name: str) -> bool:
+    """Return whether a module of this name can be imported from here. It has no dot."""
+    _from_here()
+    return importlib.util.find_spec(name) is not None
+
+
+def _from_here() -> str:
+    """Let modules be imported from the current folder, and return it."""
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    return folder
 
 
 def _loading(name: str, load: Callable[[], T]) -> T:

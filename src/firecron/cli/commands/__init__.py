@@ -46,7 +46,7 @@ COMMANDS = {
     "check": ("status:check", "Say which jobs are unattended, stuck, late or failing."),
     "page": ("page:page", "Serve the page: all jobs in a browser, live, with buttons."),
     "jobs": ("jobs:jobs", "List the jobs and leaders of an application, and next ticks."),
-    "next": ("jobs:next_ticks", "List the next ticks of a cron line or of a job."),
+    "next": ("jobs:next_ticks", "List the next ticks of a cron line, of a job, or of a stored schedule."),
     "export": ("export:export", "Print the jobs of Cloud Scheduler that call the triggers of APP."),
     "locks": ("locks:locks", "Show which locks are held, by which instance, and until when."),
     "runs": ("runs:runs", "Show past runs: where, how they ended, how long they took."),

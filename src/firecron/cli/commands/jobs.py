@@ -1,9 +1,9 @@
-"""`firecron jobs APP` and `firecron next`: what an application declares, and when it ticks. They read no database.
+"""`firecron jobs APP` and `firecron next`: what an application declares, and when it ticks.
 
 `jobs` lists the jobs and leaders that the explorer finds, what their schedules mean, and whether they would run in a
 server with this environment. `next "LINE"`, `next --every SECONDS` and `next APP NAME` list the next ticks of a
-schedule or a job. The first line says what the schedule means. For a night when the clocks change, `next` explains the
-ticks.
+schedule or a job, `next JOB:KEY` those of a stored schedule. The first line says what the schedule means. For a night
+when the clocks change, `next` explains the ticks. A database is read for a stored schedule alone.
 """
 
 from __future__ import annotations
@@ -17,12 +17,28 @@ import typer
 from rich.text import Text
 
 from firecron.base.instants import in_utc
-from firecron.cli.options import AppPath, Ending, Every, Json, Loaded, Starting, given_instant, given_schedule, load
-from firecron.cli.output import Exit, Failure, answering
+from firecron.cli.contexts import named
+from firecron.cli.options import (
+    AppPath,
+    Context,
+    DatabaseUrl,
+    Ending,
+    Every,
+    Json,
+    Loaded,
+    Prefix,
+    Starting,
+    given_instant,
+    given_schedule,
+    is_module,
+    load,
+)
+from firecron.cli.output import Exit, Failure, Output, answering
 from firecron.cron.line import is_hashed
 from firecron.cron.schedule import Schedule, schedule_fields
 from firecron.cron.schedule import next_ticks as next_ticks_of
 from firecron.cron.words import Change, in_words, special_nights
+from firecron.store import is_entry_name, split_name
 
 if TYPE_CHECKING:
     from firecron.jobs.options import JobOptions
@@ -126,8 +142,9 @@ _APP = re.compile(r"[\w.]+:[\w.]+")
 Line = Annotated[
     str | None,
     typer.Argument(
-        metavar='"LINE"|APP',
-        help="A cron line: five fields, six with seconds first, or a word such as @hourly. Or module:object and NAME.",
+        metavar='"LINE"|APP|JOB:KEY',
+        help="A cron line: five fields, six with seconds first, or a word such as @hourly. Or module:object and NAME. "
+        "Or the name of a stored schedule.",
     ),
 ]
 JobName = Annotated[
@@ -153,21 +170,29 @@ def next_ticks(
     until: Ending = None,
     number: Number = 5,
     after: After = None,
+    database: DatabaseUrl = None,
+    prefix: Prefix = None,
+    context: Context = None,
     as_json: Json = False,
 ) -> None:
-    """List the next ticks of a cron line or of a job.
+    """List the next ticks of a cron line, of a job, or of a stored schedule.
 
     The first line says what the schedule means. Each tick is shown in the schedule's time zone and in UTC. For a night
-    when the clocks change, the ticks are explained. Reads no database.
+    when the clocks change, the ticks are explained. Reads a database for JOB:KEY only.
     """
     with answering(as_json=as_json) as output:
-        if name is None or line is None or is_hashed(line):
+        counts_from = None
+        if name is None and line is not None and _is_stored(line):
+            _refuse_bounds(line, every, starting, until)
+            with named(database, prefix, context):
+                schedule, counts_from = _stored(output, line, timezone)
+        elif name is None or line is None or is_hashed(line):
             schedule = _schedule(line, name, timezone, every, starting, until)
-        elif (every, starting, until) != (None, None, None):
-            raise Failure(f"--every, --starting and --until are not for a job: {name} has its own schedule", Exit.USAGE)
         else:
+            _refuse_bounds(name, every, starting, until)
             schedule = _schedule_of(line, name, timezone)
         start = datetime.now(UTC) if after is None else given_instant("--after", after, schedule.timezone)
+        start = start if counts_from is None else max(start, counts_from)
         ticks = next_ticks_of(schedule, start, number)
         nights = list(special_nights(schedule, start - _AROUND, ticks[-1] + _AROUND)) if ticks else []
         for warning in schedule.warnings:
@@ -192,6 +217,35 @@ def _schedule(
     if is_hashed(line) and name is None:
         raise Failure(f"the H in {line!r} is a number from a job's name: give the name after the line", Exit.USAGE)
     return given_schedule(line, timezone, every, starting, until, name)
+
+
+def _refuse_bounds(name: str, every: float | None, starting: str | None, until: str | None) -> None:
+    if (every, starting, until) != (None, None, None):
+        raise Failure(f"--every, --starting and --until are not for a job: {name} has its own schedule", Exit.USAGE)
+
+
+def _is_stored(name: str) -> bool:
+    """Return whether this names a stored schedule, and no object of a module that is here."""
+    job, key = split_name(name)
+    if not is_entry_name(name):
+        return False
+    return not key.isidentifier() or not job.isidentifier() or not is_module(job)
+
+
+def _stored(output: Output, name: str, timezone: str | None) -> tuple[Schedule, datetime | None]:
+    """Return a stored schedule, and the instant up to which its ticks don't count."""
+    # Imported here, because a cron line needs no database.
+    from firecron.cli.commands.schedules import read_named
+
+    if timezone is not None:
+        raise Failure(f"--timezone {timezone} is only for a cron line: {name} has its own time zone", Exit.USAGE)
+    entry = read_named(output, name)
+    if entry.schedule is None:
+        raise Failure(f"the schedule {name} can't be read: {entry.why}", Exit.FAILED)
+    if entry.state == "paused":
+        output.say(f"firecron: {name} is paused: it runs at none of these ticks before it is resumed")
+    seen = [instant for instant in (entry.since, entry.slot) if instant is not None]
+    return entry.schedule, max(seen, default=None)
 
 
 def _schedule_of(app: str, name: str, timezone: str | None) -> Schedule:

@@ -24,6 +24,7 @@ from firecron.cron.words import in_words
 from firecron.errors import ConfigurationError
 from firecron.lock.database import Database
 from firecron.ops.schedules import Schedules, StoredSchedule
+from firecron.store import check_entry_name, split_name
 
 Job = Annotated[str, typer.Argument(metavar="JOB", help="Name of the stored job.")]
 OnlyJob = Annotated[str | None, typer.Argument(metavar="JOB", help="Only the schedules of this job.")]
@@ -160,6 +161,11 @@ def _open(output: Output) -> Database:
     database = Database()
     print_events(database.events, output, frozenset())
     return database
+
+
+def read_named(output: Output, name: str) -> StoredSchedule:
+    """Return the schedule of this name, `<job>:<key>`. Raise Failure if there is none."""
+    return _one(Schedules(_open(output)), *split_name(check_entry_name(name)))
 
 
 def _one(found: Schedules, job: str, key: str) -> StoredSchedule:
