@@ -377,6 +377,12 @@ class Checks:
             )
         for doubt in options.doubts.values():
             yield f'"{job.name}": {doubt}'
+        if options.stored is not None and options.lock_ttl > _HOUR and not is_in_milliseconds:
+            better = f"lock_ttl=60{'' if options.renew else ', and leave renew=False out'}"
+            yield (
+                f'"{job.name}": lock_ttl ({ttl:g} s) is over an hour, and a schedule that somebody unlocks in the '
+                f"Firebase console waits for so long; write {better}: it is renewed while the job runs"
+            )
         is_held = options.once_per_tick and options.has_lease
         longest = max(options.jitter, options.lock_ttl if is_held else 0)
         if longest == 0 or (longest <= _MINUTE and not options.schedule.has_seconds):

@@ -272,7 +272,7 @@ def _examine_jobs(crons: Program, unclaimed: Sequence[Unclaimed]) -> Iterator[Fi
     except ConfigurationError as error:
         problem = of_error("jobs", error)
     engine = crons.engine
-    jobs = engine.registry.jobs()
+    jobs = [*engine.registry.jobs(), *engine.registry.stored_jobs()]
     odd = [warning for job in jobs for warning in engine.checks.warnings(job)]
     here = [job.name for job in jobs if engine.registry.ticks_here(job)]
     elsewhere = [job.name for job in jobs if job.name not in here]

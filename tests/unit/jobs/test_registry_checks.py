@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from tests.unit.test_app import Heard, new_crons
 
-from firecron import FireCron, distributed_cron
+from firecron import FireCron, distributed_cron, scheduled
 from firecron.jobs import registry as checks
 
 
@@ -205,3 +205,34 @@ def test_a_command_that_does_not_tick_warns_of_nothing(monkeypatch: pytest.Monke
     """In a command of Flask or Django, where jobs are not meant to tick, nothing is said of them."""
     monkeypatch.setattr("sys.argv", ["flask", "routes"])
     assert said("* * * * *", lock_ttl=90) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "better"),
+    [
+        ({}, None),
+        ({"lock_ttl": timedelta(hours=1)}, None),
+        ({"lock_ttl": timedelta(seconds=3_601)}, "write lock_ttl=60: it is renewed"),
+        ({"lock_ttl": timedelta(hours=2), "renew": False}, "write lock_ttl=60, and leave renew=False out: it is"),
+    ],
+    ids=str,
+)
+def test_a_stored_job_with_a_ttl_over_an_hour_gets_a_warning(options: dict[str, object], better: str | None) -> None:
+    """Because an unlock in the console is seen only when it is over; a job with a line of its own gets none."""
+    assert said("0 9 * * *", **options) == []
+    odd = scheduled("odd", **options)(lambda: None)  # type: ignore[arg-type]  # they are known above
+    crons, update = new_crons(odd, enabled=True)
+    with crons:
+        found = warnings(update)
+    if better is None:
+        assert found == []
+    else:
+        (message,) = found
+        assert f'"odd": lock_ttl ({odd_seconds(options)} s) is over an hour' in message
+        assert better in message
+
+
+def odd_seconds(options: dict[str, object]) -> str:
+    ttl = options["lock_ttl"]
+    assert isinstance(ttl, timedelta)
+    return f"{ttl.total_seconds():g}"

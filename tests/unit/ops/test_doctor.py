@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from tests.page.paging import attend
 from tests.unit.ops.examined import by_check, doctor, levels
 
 import firecron.ops.doctor
-from firecron import FireCron, distributed_cron, leader
+from firecron import FireCron, distributed_cron, leader, scheduled
 from firecron.jobs import decorator as declarations
 from firecron.ops.doctor import examine
 from firecron.ops.findings import worst
@@ -235,6 +235,14 @@ def test_a_ttl_longer_than_the_interval_is_told(rtdb: Rtdb) -> None:
     often = distributed_cron("often", "* * * * * *", lock_ttl=30)(lambda: None)
     [_, (level, message)] = by_check(examine(crons=FireCron(often)))["jobs"]
     assert (level, "lock_ttl (30 s) is longer than the interval of its ticks" in message) == ("warning", True)
+
+
+def test_a_job_whose_schedules_are_stored_is_examined(rtdb: Rtdb) -> None:
+    """It is one of the application's jobs, and what `start` would warn of is a warning."""
+    remind = scheduled("remind", lock_ttl=timedelta(hours=2))(lambda: None)
+    [first, (level, message)] = by_check(examine(crons=FireCron(remind)))["jobs"]
+    assert first == ("ok", "remind")
+    assert (level, "lock_ttl (7200 s) is over an hour" in message) == ("warning", True)
 
 
 def test_an_application_that_cannot_start_is_a_problem(rtdb: Rtdb, application: None) -> None:
