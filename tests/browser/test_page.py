@@ -179,7 +179,7 @@ def test_who_may_only_look_sees_no_buttons(browser: Browser, rtdb: Rtdb) -> None
         expect(page.locator("#who")).to_contain_text("may look, not act")
         page.get_by_role("link", name="Locks").click()
         expect(page.locator("#v-locks")).to_contain_text("Paused by ops@example.com: the move.")
-        assert page.locator("main [data-act]").count() == 0
+        assert page.locator("main [data-act]:not([hidden])").count() == 0
 
 
 def test_the_keyboard_reaches_everything(browser: Browser, site: Served) -> None:
@@ -194,7 +194,7 @@ def test_the_keyboard_reaches_everything(browser: Browser, site: Served) -> None
         site.pause()
         expect(row(page, "digest").locator(".now")).to_contain_text("paused")
         expect(page.locator(".jobs .name:visible")).to_have_text(["cleanup", "digest"])
-        for _ in ("the order", "by service", "cleanup", "the acts on it", "digest"):
+        for _ in ("the order", "by service", "hold", "cleanup", "the acts on it", "digest"):
             page.keyboard.press("Tab")
         name = row(page, "digest").locator(".name")
         expect(name).to_be_focused()

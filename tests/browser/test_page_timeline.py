@@ -43,7 +43,8 @@ def test_all_jobs_stand_on_one_axis(browser: Browser, rtdb: Rtdb) -> None:
             late.locator("svg").hover(position={"x": box["width"] * 12 / 13 - 20, "y": 12})
             expect(page.locator("#tip")).to_contain_text("no instance has claimed it")
             assert len(asked) == 1
-            page.get_by_role("button", name="7 d").click()
+            with page.expect_response(re.compile("hours=168")):
+                page.get_by_role("button", name="7 d").click()
             expect(page.locator("#tl-axis")).to_contain_text(time.strftime("%a", time.gmtime()))
             expect(page.locator("#tl .job", has_text="daily-report").locator(".ran")).to_have_count(1)
             assert re.findall("hours=(\\d+)", " ".join(asked)) == ["6", "168"]

@@ -52,7 +52,7 @@ def test_alone_it_shows_and_pauses_and_ends(ticks: Ticking, number: signal.Signa
     pause = requests.post(f"{url}/api/jobs/{JOB}/pause", json={"why": "x"}, headers=OWN, timeout=BOUND / 2)
     assert (pause.status_code, ticks.lock(JOB)["pausedBy"]) == (200, seen["visitor"]["who"])
     run = requests.post(f"{url}/api/jobs/{JOB}/run", json={}, headers=OWN, timeout=BOUND / 2)
-    assert (run.status_code, run.json()["error"]) == (409, "no_code")
+    assert (run.status_code, run.json()["error"]) == (409, "paused")
     with get(f"{url}/api/events", stream=True) as stream:
         assert next(stream.iter_lines()) == b"retry: 2000"
         assert page.stop(number) == 0

@@ -228,7 +228,7 @@ def test_a_run_by_hand_is_resumed_by_its_key(rtdb: Rtdb) -> None:
     ("arguments", "said"),
     [
         (["--resume", "yesterday"], "--resume 'yesterday' is invalid"),
-        (["--resume", "x-manual-y"], "can't be resumed"),
+        (["--resume", "x-manual-y"], "use a tick or a key that `firecron runs` shows"),
         (["--resume", "2026-11-18T09:00:00Z", "--slot", "now"], "leave one of them out"),
     ],
 )
