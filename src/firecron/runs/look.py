@@ -2,6 +2,7 @@
 
     claimable    what a claim has to see of the node: a record and options of the entry, or why it may not be claimed
     evaluate     what a look makes of the node: an attempt, a write, a deletion, or a later look
+    mended       the node with a time to look at it, where a hand has left none
 
 `lock/stored` has what a node says, and when it is looked at. A look decides nothing about a claim: it has an attempt
 made, which reads the node again. What it writes itself, it writes as the next claim's bookkeeper would:
@@ -10,6 +11,7 @@ made, which reads the node again. What it writes itself, it writes as the next c
     ticks that nobody may claim any more   they are `passed`: their grace is over, they are paused, or the lock was held
     the only tick of an `at`               the same, and the entry is closed as `missed`
     a schedule that can't be read          it is looked at each hour, and closed after a day
+    a time that is not the node's own      it is set anew: that of another `keep_closed`, or one that a hand has left
 
 Nothing is written while a run holds the entry. The history follows the write, each entry only where there is none.
 """
@@ -119,7 +121,7 @@ def evaluate(node: object, options: JobOptions, now: int, margin: int, hold: Pau
     is_live = record is not None and record.is_live(now, margin)
     if is_closed(node):
         at = next_at(node, look, now)
-        return Deleted() if at <= now and not is_live else _mended(node, look, now, at)
+        return Deleted() if at <= now and not is_live else _later(node, look, now, at, is_live=is_live)
     problem = None
     try:
         schedule = checked(node)
@@ -133,7 +135,7 @@ def evaluate(node: object, options: JobOptions, now: int, margin: int, hold: Pau
     if is_live:
         assert record is not None, "what is live has a record"
         may_wait = options.waits and due is not None and record.releasedAt is None
-        return Attempted(due) if may_wait else _mended(node, look, now, record.free_at(margin))
+        return Attempted(due) if may_wait else _later(node, look, now, record.free_at(margin), is_live=True)
     pause = _pause(node, hold, now)
     if pause is None:
         is_late = due is not None and options.asks_in_waves and is_late_for(seen, due, now, margin)
@@ -207,7 +209,20 @@ def _malformed(node: Node, problem: str, look: LookOptions, now: int) -> Node:
     return finished(after, look, now)
 
 
-def _mended(node: Node, look: LookOptions, now: int, at: int) -> Look:
-    """Return a later look; or a write of its time, if a hand has changed that."""
+def _later(node: Node, look: LookOptions, now: int, at: int, *, is_live: bool) -> Look:
+    """Return a later look; or a write of its time, if the node says another one. A run sets its own."""
     there = number(node.get("nextAt"))
-    return Later(at) if there is not None and there > 0 else Written(finished(node, look, now))
+    is_kept = there is not None and there > 0 and (is_live or there == at)
+    return Later(at) if is_kept else Written(finished(node, look, now))
+
+
+def mended(node: object, options: JobOptions, now: int, margin: int) -> Node | None:
+    """Return the node with a time at which it is looked at; None if it has one, or if only an operator may touch it."""
+    look = options.look(margin)
+    if look is None or not isinstance(node, dict) or (number(node.get("nextAt")) or 0) > 0:
+        return None
+    try:
+        parse(node, now)
+    except Malformed:
+        return None
+    return finished(node, look, now)

@@ -20,7 +20,7 @@ Nothing rests on this but when a tick starts: each claim reads the node and comp
       stream is open
     a removal, after the query   the claim is refused
     a look that hangs            its worker is one of many; the heartbeat and the ticker don't wait for it
-    the beat hangs               what is planned stays planned
+    the beat hangs, or fails     what is planned stays planned: a reply replaces it, once its last page is there
     a stop                       what is planned is dropped; the attempts stop as any others
 
 Without an index (rules that are older) the database refuses the query. Then all entries are read by their keys, every
@@ -33,8 +33,8 @@ import hashlib
 import heapq
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -54,7 +54,7 @@ from firecron.lock.waiting import Follow
 from firecron.runs.history import Bookkeeper
 from firecron.runs.lane import Attempt
 from firecron.runs.lanes import Lanes
-from firecron.runs.look import Attempted, Deleted, Later, Look, Written, evaluate
+from firecron.runs.look import Attempted, Deleted, Later, Look, Written, evaluate, mended
 from firecron.store import Querying, split_name
 
 # How many entries one query brings.
@@ -92,6 +92,9 @@ class _StoredJob:
     older_from: tuple[int, str] | int | None = None
     lost: int = 0
     follow: Follow | None = None
+    # On the monotonic clock: when all entries may be read again without an index, and when they are mended again.
+    read_all_at: float = 0.0
+    mends_at: float = 0.0
 
 
 class Lookers:
@@ -127,8 +130,6 @@ class Lookers:
     def _begin_process(self) -> None:
         self._lock = threading.Lock()
         self._watched: dict[str, _StoredJob] = {}
-        self._read_all_at = 0.0
-        self._mends_at = 0.0
 
     def forget(self) -> None:
         """Look no more: drop what is planned. Attempts that are under way go on."""
@@ -160,7 +161,7 @@ class Lookers:
                 watched = self._watched[job.name] = _StoredJob(job)
         try:
             self._ask(watched)
-            self._mend_if_due(job)
+            self._mend_if_due(watched)
         except NoIndex as error:
             self._say_once("schedules.no_index", job.name, logging.ERROR, f'"{job.name}": {error}', str(error))
             self._read_all(watched)
@@ -194,19 +195,32 @@ class Lookers:
         horizon = now + round(_AHEAD * database.settings.heartbeat * 1000)
         with self._lock:
             watched.hold = pause if pause is not None and pause.holds(now) else None
-            watched.until, watched.asked_at, watched.lost = horizon, now, 0
-            watched.planned.clear()
-            watched.line.clear()
+            before = dict(watched.planned)
         start: tuple[int, str] | int = fresh
+        found: list[tuple[str, object]] = []
         while True:
             page = self._query(job, start, horizon)
-            self._take(watched, page, is_old=False)
+            found += page
             if len(page) < _PAGE:
                 break
             start = _last(page)
+        self._replan(watched, before, found, now, horizon)
         with self._lock:
             watched.older_from = 1
         self._ask_older(watched, fresh - 1)
+
+    def _replan(
+        self, watched: _StoredJob, before: dict[str, _Planned], found: list[tuple[str, object]], now: int, until: int
+    ) -> None:
+        """Plan what was found instead of what was planned before. What was planned meanwhile is newer, and stays."""
+        with self._lock:
+            watched.until, watched.asked_at, watched.lost = until, now, 0
+            watched.planned = {
+                name: planned for name, planned in watched.planned.items() if before.get(name) is not planned
+            }
+            watched.line = [one for one in watched.line if one[2] in watched.planned]
+            heapq.heapify(watched.line)
+        self._take(watched, found, is_old=False)
 
     def _ask_older(self, watched: _StoredJob, end: int) -> None:
         """Ask for the next page of the entries that are long due, once the last one is worked off."""
@@ -231,35 +245,41 @@ class Lookers:
     def _read_all(self, watched: _StoredJob) -> None:
         """Read all entries by their keys, where the database has no index, but not often."""
         database, mono = self._database, self._database.timing.mono()
-        if mono < self._read_all_at:
+        if mono < watched.read_all_at:
             return
-        self._read_all_at = mono + _WITHOUT_INDEX
         store, path, start = database.store, database.paths.schedules_of(watched.job.name), ":"
+        # The next reading is at the first beat after that time.
+        ahead = _WITHOUT_INDEX + round(_AHEAD * database.settings.heartbeat * 1000)
+        found: list[tuple[str, object]] = []
         try:
+            now = database.clock.now(database.deadline()).server
+            with self._lock:
+                before = dict(watched.planned)
             while isinstance(store, Querying):
                 page = store.query(path, "$key", database.deadline(), start=start, most=_PAGE)
-                with self._lock:
-                    watched.until = watched.asked_at + _WITHOUT_INDEX
-                self._take(watched, page if start == ":" else page[1:], is_old=False)
-                if len(page) < _PAGE:
-                    return
-                start = page[-1][0]
+                is_last, start = len(page) < _PAGE, page[-1][0] if page else start
+                found += [one for one in page if _is_due(one[1], now + ahead)]
+                if is_last:
+                    break
         except StoreError as error:
             message = f'The stored schedules of "{watched.job.name}" can\'t be read: {error}'
             self._database.events.emit("schedules.failed", watched.job.name, logging.WARNING, message, why=str(error))
-
-    def _mend_if_due(self, job: Job) -> None:
-        """Give entries without a time that a query finds a new one: a hand has changed them. As often as rounds are."""
-        database, mono = self._database, self._database.timing.mono()
-        store, path = database.store, database.paths.schedules_of(job.name)
-        if mono < self._mends_at or not isinstance(store, Querying):
             return
-        self._mends_at = mono + database.settings.recovery_interval * 1000
+        watched.read_all_at = mono + _WITHOUT_INDEX
+        self._replan(watched, before, list(dict(found).items()), now, now + ahead)
+
+    def _mend_if_due(self, watched: _StoredJob) -> None:
+        """Give entries without a time that a query finds a new one: a hand has changed them. As often as rounds are."""
+        database, job, mono = self._database, watched.job, self._database.timing.mono()
+        store, path = database.store, database.paths.schedules_of(job.name)
+        if mono < watched.mends_at or not isinstance(store, Querying):
+            return
+        watched.mends_at = mono + database.settings.recovery_interval * 1000
         odd = store.query(path, "nextAt", database.deadline(), end=0, most=_PAGE)
         odd += store.query(path, "nextAt", database.deadline(), start="", most=_PAGE)
         for child, node in odd:
             if isinstance(node, dict):
-                self._write(job, f"{job.name}:{child.removeprefix(':')}", None)
+                self._mend(job, f"{job.name}:{child.removeprefix(':')}")
 
     def earliest(self, job: Job) -> int | None:
         """Return when the next entry of the job is to be looked at; None if there is none. For rehearsals."""
@@ -379,12 +399,12 @@ class Lookers:
         self._carry_out(watched, planned, found)
 
     def _carry_out(self, watched: _StoredJob, planned: _Planned, found: Look) -> None:
-        job, name = watched.job, planned.name
+        name = planned.name
         match found:
             case Attempted(due):
                 self._attempt(watched, planned, due)
             case Written() | Deleted():
-                self._workers.submit(partial(self._write, job, name, watched))
+                self._workers.submit(partial(self._write, watched, name))
             case Later(at, problem):
                 if problem is not None:
                     message = f'The stored schedule "{name}" can\'t be claimed: {problem}. Mend it, or delete it'
@@ -456,19 +476,16 @@ class Lookers:
 
     # --- what a look writes
 
-    def _write(self, job: Job, name: str, watched: _StoredJob | None) -> None:
+    def _write(self, watched: _StoredJob, name: str) -> None:
         """Look at the node as it is now, and write or delete what the look says; then the history."""
         try:
-            self._written(job, name, watched)
-        except StoreError as error:
-            message = f'The stored schedule "{name}" could not be looked at, and the next beat tries again: {error}'
-            self._database.events.emit("schedules.failed", name, logging.WARNING, message, why=str(error))
+            with self._reported(name):
+                self._written(watched.job, name, watched.hold)
         finally:
-            if watched is not None:
-                self._done(watched, name)
+            self._done(watched, name)
 
-    def _written(self, job: Job, name: str, watched: _StoredJob | None) -> None:
-        database, hold = self._database, None if watched is None else watched.hold
+    def _written(self, job: Job, name: str, hold: Pause | None) -> None:
+        database = self._database
         looked: list[Look] = []
 
         def decide(node: object, now: int) -> Node | Kept:
@@ -483,6 +500,26 @@ class Lookers:
             self._delete(name, snapshot.etag, _fields(snapshot.node))
         elif isinstance(found, Written) and kept is None and found.entries:
             self._bookkeeper.record_entries(job.named(name), list(found.entries))
+
+    def _mend(self, job: Job, name: str) -> None:
+        """Write when to look at the entry, whatever there is to do with it then."""
+        database = self._database
+
+        def decide(node: object, now: int) -> Node | Kept:
+            return mended(node, job.options, now, database.margin) or KEPT
+
+        deadline = database.deadline(database.settings.acquire_timeout)
+        with self._reported(name):
+            database.run(editing(decide), database.paths.lock(name), deadline)
+
+    @contextmanager
+    def _reported(self, name: str) -> Iterator[None]:
+        """Report that an entry could not be looked at, and go on."""
+        try:
+            yield
+        except StoreError as error:
+            message = f'The stored schedule "{name}" could not be looked at, and the next beat tries again: {error}'
+            self._database.events.emit("schedules.failed", name, logging.WARNING, message, why=str(error))
 
     def _delete(self, name: str, etag: str, node: Mapping[str, object]) -> None:
         """Delete a closed entry: its steps, and then the node as it was read, which a put may have changed."""
@@ -504,6 +541,11 @@ class Lookers:
 
 def _fields(node: object) -> Node:
     return node if isinstance(node, dict) else {}
+
+
+def _is_due(node: object, until: int) -> bool:
+    at = number(_fields(node).get("nextAt"))
+    return at is not None and at <= until
 
 
 def _last(page: list[tuple[str, object]]) -> tuple[int, str]:

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from firecron import FireCron, LockService, Run, scheduled
+from firecron.base.clocks import Deadline
 from firecron.base.instants import to_milliseconds
+from firecron.errors import NoIndex, StoreError, Unavailable
 from firecron.settings import load
-from firecron.testing import Rehearsal
+from firecron.testing import FakeClock, MemoryStore, Rehearsal
+from firecron.testing.rehearsal import Inline
 
 NINE = "2026-11-18T09:00:00Z"
 
@@ -189,6 +192,88 @@ def test_an_entry_without_a_time_to_look_is_mended(test: Rehearsal, reminders: R
     test.schedules.put("remind", "43", "*/30 * * * *")
     test.move_to("2026-11-18T10:00:00Z")
     assert "remind:42:2026-11-18T10:00:00Z" in [key for key, _ in reminders.sent]
+
+
+@pytest.mark.parametrize("name", ["remind", "nightly"])
+def test_each_job_has_its_own_round_of_mending(test: Rehearsal, reminders: Reminders, name: str) -> None:
+    """The first job doesn't take the turn of the others."""
+    for each in ("remind", "nightly"):
+        test.schedules.put(each, "42", "0 10 * * *")
+        test.store.set(f"cron-schedules/{each}/:42/nextAt", None)
+        test.schedules.put(each, "43", "*/10 * * * *")
+    test.move_to("2026-11-18T10:00:00Z")
+    assert f"{name}:42:2026-11-18T10:00:00Z" in [key for key, _ in reminders.sent]
+
+
+def test_an_entry_that_is_mended_runs_what_is_due_already(test: Rehearsal, reminders: Reminders) -> None:
+    """A tick that was missed is caught up, and a run that has died is run again, though no query has found them."""
+    test.schedules.put("nightly", "43", "*/10 * * * *")
+    test.move_to("2026-11-18T10:05:00Z")
+    nine, eight = to_milliseconds(NINE), to_milliseconds("2026-11-18T08:58:00Z")
+    missed: dict[str, object] = {"line": "0 9 * * *", "timezone": "UTC", "since": eight}
+    died = {**missed, "slot": NINE, "unfinished": NINE, "fence": nine, "expiresAt": nine + 60_000, "holder": "it"}
+    test.store.set("cron-schedules/nightly/:42", missed)
+    test.store.set("cron-schedules/nightly/:44", died)
+    test.move_to("2026-11-18T11:00:00Z")
+    keys = [key for key, _ in reminders.sent]
+    assert (f"nightly:42:{NINE}" in keys, f"nightly:44:{NINE}" in keys) == (True, True)
+    assert "unfinished" not in test.store.get("cron-schedules/nightly/:44")  # type: ignore[operator]  # it is a node
+    assert node(test, "nightly")["nextAt"] == to_milliseconds("2026-11-19T09:00:00Z")
+
+
+def test_a_closed_entry_is_out_of_the_way_until_it_is_deleted(test: Rehearsal, reminders: Reminders) -> None:
+    """Who has closed it knows of another `keep_closed`: the first look sets the time of the job's own."""
+    test.schedules.put("nightly", "42", "0 9 * * *")
+    test.schedules.remove("nightly", "42")
+    closed_at, early = node(test, "nightly")["closedAt"], to_milliseconds("2026-11-18T08:59:00Z")
+    test.store.set("cron-schedules/nightly/:42/nextAt", early)
+    test.move_to("2026-11-18T09:30:00Z")
+    assert node(test, "nightly")["nextAt"] == closed_at + 86_400_000
+
+
+class Refusing(MemoryStore):
+    """A database that answers queries with an error: those for times, or all of them."""
+
+    error: StoreError | None = None
+    refuses_all = False
+
+    def query(self, path: str, order_by: str, deadline: Deadline, **rest: Any) -> list[tuple[str, object]]:
+        if self.error is not None and (self.refuses_all or order_by == "nextAt"):
+            raise self.error
+        return super().query(path, order_by, deadline, **rest)
+
+
+@pytest.mark.parametrize("error", [Unavailable("no answer"), NoIndex("no index")])
+def test_what_is_planned_stays_planned_while_no_query_is_answered(reminders: Reminders, error: StoreError) -> None:
+    """Only a reply replaces it: what is due between two beats runs."""
+    clock = FakeClock("2026-11-18T08:59:10Z")
+    store = Refusing(clock.now)
+    crons = FireCron(reminders, settings=load(), store=store, timing=clock, crew=Inline(), has_threads=False)
+    job = crons.registry.get("remind")
+    crons.schedules.put("remind", "42", "0 9 * * *")
+    crons.engine.lookers.look(job)
+    store.error, store.refuses_all = error, True
+    clock.advance(30)
+    crons.engine.lookers.look(job)
+    clock.advance(21)
+    crons.work()
+    assert [key for key, _ in reminders.sent] == [f"remind:42:{NINE}"]
+
+
+def test_without_an_index_each_beat_serves_what_was_read(reminders: Reminders) -> None:
+    """All entries are read every five minutes, and what is due by the next reading is planned until then."""
+    clock = FakeClock("2026-11-18T08:56:00Z")
+    store = Refusing(clock.now)
+    crons = FireCron(reminders, settings=load(), store=store, timing=clock, crew=Inline(), has_threads=False)
+    job = crons.registry.get("remind")
+    crons.schedules.put("remind", "42", "58 8 * * *")
+    crons.schedules.put("remind", "43", "8 9 * * *")
+    store.error = NoIndex("no index")
+    for _ in range(30):
+        crons.engine.lookers.look(job)
+        clock.advance(30)
+        crons.work()
+    assert [key for key, _ in reminders.sent] == ["remind:42:2026-11-18T08:58:00Z", "remind:43:2026-11-18T09:08:00Z"]
 
 
 def test_an_instance_that_does_not_take_the_arguments_leaves_the_entry(test: Rehearsal, reminders: Reminders) -> None:
