@@ -30,6 +30,7 @@ from firecron.base.events import Event, Events
 from firecron.base.identity import attempt_id
 from firecron.errors import ConfigurationError, UnknownJob
 from firecron.outbox import Http, NotTaken, Outbox, check_reply, is_url, last_moments, report_runs
+from firecron.store import split_name
 
 if TYPE_CHECKING:
     from firecron.app import FireCron
@@ -79,14 +80,14 @@ def pings(
     """
     templates = _check(healthchecks, {"start": start, "success": success, "fail": fail})
     if healthchecks is not None:
-        _check_slugs([job.name for job in crons.registry.jobs()])
+        _check_slugs([job.name for job in [*crons.registry.jobs(), *crons.registry.stored_jobs()]])
     has_checks = healthchecks is not None
     outbox = Outbox("pings", _PingCourier(crons.events, has_checks=has_checks), lambda: last_moments(crons))
 
     def hear(event: Event) -> None:
         kind = _KINDS.get(event.slug)
         if kind is not None and kind in templates and (kind != "start" or _is_awaited(crons, event.name)):
-            outbox.add(_Ping(event.name, kind, *_filled(templates[kind], event, kind, has_checks)))
+            outbox.add(_Ping(split_name(event.name)[0], kind, *_filled(templates[kind], event, kind, has_checks)))
 
     end = report_runs(crons, hear, outbox.flush)
 
@@ -108,7 +109,7 @@ class _Ping:
 def _is_awaited(crons: FireCron, name: str) -> bool:
     """Return whether the job says how long its runs take, so that the service can wait for the end after a start."""
     try:
-        return crons.registry.get(name).options.expected_runtime is not None
+        return crons.registry.get(split_name(name)[0]).options.expected_runtime is not None
     except UnknownJob:
         return False  # the program has removed the job meanwhile
 
@@ -186,8 +187,11 @@ def _filled(template: str, event: Event, kind: Kind, has_body: bool) -> tuple[st
     """Return the URL, and for Healthchecks the body of a failure."""
     rid = attempt_id(str(event.fields["key"]), event.fields["attempt"])
     longest = _LONGEST_ERROR if has_body else _LONGEST_IN_URL
-    error = event.message.partition("\n")[0][:longest] if kind == "fail" else ""
-    values = {"job": event.name, "slug": event.name.lower(), "rid": str(rid), "error": error}
+    # Without the key of a stored schedule, which may be somebody's.
+    said = event.message.replace(f'"{event.name}"', f'"{split_name(event.name)[0]}"')
+    error = said.partition("\n")[0][:longest] if kind == "fail" else ""
+    name = split_name(event.name)[0]
+    values = {"job": name, "slug": name.lower(), "rid": str(rid), "error": error}
     url = template.format_map({name: quote(value, safe="") for name, value in values.items()})
     return url, error.encode("utf-8", "replace") if has_body and error else None
 

@@ -48,6 +48,7 @@ from firecron.jobs.about import NOTHING, About
 from firecron.jobs.run import current_run
 from firecron.leaders.leader import current_term
 from firecron.outbox import last_moments, report_runs
+from firecron.store import split_name
 
 if TYPE_CHECKING:
     from sentry_sdk.types import Event as SentryEvent
@@ -187,6 +188,8 @@ def _tags_of(crons: FireCron, record: object) -> dict[str, str]:
         fields = getattr(record, "json_fields", None)
         if isinstance(fields, Mapping) and "attempt" in fields:
             found = {"job": fields.get("lock"), "slot": fields.get("slot"), "attempt": fields["attempt"]}
+    if found.get("job") is not None:
+        found["job"] = split_name(str(found["job"]))[0]  # the key of a stored schedule may be somebody's
     found |= _about(crons, found).known()
     tags = {f"firecron.{tag}": str(value) for tag, value in found.items() if value is not None}
     return {tag: value for tag, value in tags.items() if len(value) <= LONGEST_TAG}
@@ -195,7 +198,7 @@ def _tags_of(crons: FireCron, record: object) -> dict[str, str]:
 def _about(crons: FireCron, found: Mapping[str, object]) -> About:
     """Return what the program says of the job or leader in these tags."""
     name = str(found.get("job") or found.get("leader"))
-    known = {job.name: job.options.about for job in crons.registry.jobs()}
+    known = {job.name: job.options.about for job in [*crons.registry.jobs(), *crons.registry.stored_jobs()]}
     known |= {leader.name: leader.options.about for leader in crons.engine.leaders.all()}
     return known.get(name, NOTHING)
 

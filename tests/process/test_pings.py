@@ -16,7 +16,7 @@ import pytest
 from tests.process.ping_server import BOUND, PingServer, ping_server
 from tests.process.tick_processes import HERE, Ticking, until
 
-from firecron import ConfigurationError, FireCron, Result, Run, distributed_cron, outbox
+from firecron import ConfigurationError, FireCron, Result, Run, distributed_cron, outbox, scheduled
 from firecron import pings as module
 from firecron.base.events import Event
 from firecron.pings import pings
@@ -359,3 +359,24 @@ def test_five_processes_make_one_start_and_one_end_a_run(server: PingServer, tic
     check_ins = Counter((line["status"], line["id"]) for line in ticks.lines("check-in"))
     assert set(check_ins.values()) == {1}
     assert Counter(status for status, _ in check_ins) == {"in_progress": 100, "ok": 100}
+
+
+def test_the_ping_of_a_stored_schedule_has_no_key(server: PingServer, rtdb: Rtdb) -> None:
+    """The check is that of the job; neither its URL nor what it says of a failure names whose schedule it was."""
+
+    @scheduled("Remind", lock_ttl=60, expected_runtime=30)
+    def remind(run: Run) -> None:
+        raise ValueError("no mail server")
+
+    crons = FireCron(remind)
+    crons.schedules.put("Remind", "ada-lovelace", "* * * * * *")
+    rtdb.set("cron-schedules/Remind/:ada-lovelace/since", 1)
+    stop = pings(crons, healthchecks=server.url)
+    tick = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=5)
+    assert crons.registry.trigger("Remind:ada-lovelace", slot=tick).outcome == "failed"
+    stop()
+    first, last = server.pinged
+    assert (first.path, last.path) == ("remind/start", "remind/fail")
+    assert first.rid == last.rid
+    assert last.body.startswith('"Remind" failed after ')
+    assert "ada" not in last.body

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from firecron import LockService
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.cli.commands import app
 from firecron.ops.remedy import Remedy
@@ -25,7 +26,7 @@ JOBS = """
 import asyncio
 import logging
 
-from firecron import Run, Stopping, distributed_cron
+from firecron import Run, Stopping, distributed_cron, scheduled
 
 logging.lastResort = None
 
@@ -63,6 +64,11 @@ def noting(run: Run) -> None:
 @distributed_cron("leaking", "0 0 1 1 *", lock_ttl=60)
 def leaking() -> None:
     raise ValueError("password=hunter2 [/red]")
+
+
+@scheduled("remind", lock_ttl=60)
+def remind(run: Run, event: str) -> None:
+    print("reminding of", event)
 
 
 @distributed_cron("endless", "0 0 1 1 *", lock_ttl=60)
@@ -396,3 +402,22 @@ def test_a_second_signal_ends_the_command_at_once(
     node = rtdb.get("/cron-locks/endless")
     assert isinstance(node, dict)
     assert "releasedAt" not in node
+
+
+def test_a_stored_schedule_is_run_by_its_name(rtdb: Rtdb) -> None:
+    """With its arguments: by hand, for a tick, and again; a removed one is refused, and the job alone has no name."""
+    schedules = LockService().schedules
+    schedules.put("remind", "42", "* * * * *", args={"event": "dinner"})
+    tick = minutes_ago(3)
+    rtdb.set("/cron-schedules/remind/:42/since", to_milliseconds(tick) - MINUTE)
+    by_hand = run("remind:42")
+    assert (by_hand.exit_code, "reminding of dinner" in by_hand.output) == (0, True)
+    value = json.loads(run("remind:42", "--slot", tick, "--json").stdout)
+    assert (value["name"], value["outcome"], value["slot"]) == ("remind:42", "succeeded", tick)
+    assert value["key"] == f"remind:42:{tick}"
+    assert run("remind:42", "--slot", tick).exit_code == 75
+    assert sorted(str(entry["key"]) for entry in entries(rtdb, "remind")) == ["42", "42"]
+    schedules.remove("remind", "42")
+    refused = run("remind:42", "--json")
+    assert (refused.exit_code, json.loads(refused.stdout)["refusal"]["reason"]) == (75, "removed")
+    assert "name one of them, remind:KEY" in run("remind").output

@@ -17,7 +17,7 @@ from sentry_sdk.envelope import Envelope
 from sentry_sdk.transport import Transport
 from tests.unit.threads import PATIENCE
 
-from firecron import ConfigurationError, FireCron, Run, Term, distributed_cron, leader, outbox
+from firecron import ConfigurationError, FireCron, Run, Term, distributed_cron, leader, outbox, scheduled
 from firecron.base.events import Event
 from firecron.errors import Stopping
 from firecron.sentry import LONGEST_SLUG, monitor, monitor_config
@@ -335,3 +335,23 @@ def test_an_sdk_that_sends_nothing_is_told(sentry: Kept, is_called: bool) -> Non
     stop()
     (said,) = [event for event in heard if event.slug == "sentry.not_initialised"]
     assert "sentry_sdk.init(dsn=...)" in said.message
+
+
+def test_a_stored_schedule_has_no_monitor_and_no_key_in_its_tags(sentry: Kept, rtdb: Rtdb) -> None:
+    """Its runs check in nowhere, and what is reported inside has the job's name and what is said of the job."""
+
+    @scheduled("remind", lock_ttl=60, owner="mail")
+    def remind(run: Run) -> None:
+        sentry_sdk.capture_message("inside")
+
+    crons = FireCron(remind)
+    crons.schedules.put("remind", "ada-lovelace", "* * * * * *")
+    rtdb.set("cron-schedules/remind/:ada-lovelace/since", 1)
+    stop = monitor(crons)
+    tick = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=5)
+    assert crons.registry.trigger("remind:ada-lovelace", slot=tick).outcome == "succeeded"
+    stop()
+    assert sentry.check_ins == []
+    (inside,) = (payload["tags"] for payload in sentry.payloads if payload.get("message") == "inside")
+    assert (inside["firecron.job"], inside["firecron.owner"]) == ("remind", "mail")
+    assert "ada" not in "".join(inside.values())

@@ -273,7 +273,7 @@ class Registry:
                 )
         if slot is not None and resume is not None:
             raise ConfigurationError("a run claims a tick (slot), or resumes one (resume): leave one of them out")
-        job = self._named(name)
+        job = self.find(name)
         if isinstance(job, Refusal):
             return Result(None, None, job)
         if resume is not None:
@@ -283,8 +283,15 @@ class Registry:
             self.served(job.declared or job)
         return result
 
-    def _named(self, name: str) -> Job | Refusal:
-        """Return the job of this name, also of an entry of a stored job; or why its job keeps it from running."""
+    def find(self, name: str) -> Job | Refusal:
+        """Return the job of this name, also of an entry of a stored job; or why its job keeps it from running.
+
+        An entry is read from the database. Raise UnknownJob if there is no such job, ConfigurationError for the name of
+        a stored job without a key, StoreError.
+
+        Args:
+            name: The job's name, or `<job>:<key>`.
+        """
         declared, key = split_name(name)
         job = self.get(declared)
         if job.options.stored is None and not key:

@@ -32,7 +32,16 @@ from firecron.base.events import Seldom, how_often
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.base.texts import described, redacted
 from firecron.cron.schedule import is_tick
-from firecron.errors import Denied, FirecronError, Malformed, Stopping, StoreError, Unavailable, UnknownJob
+from firecron.errors import (
+    ConfigurationError,
+    Denied,
+    FirecronError,
+    Malformed,
+    Stopping,
+    StoreError,
+    Unavailable,
+    UnknownJob,
+)
 from firecron.jobs.job import Job
 from firecron.jobs.options import JobOptions
 from firecron.jobs.registry import Registry
@@ -47,6 +56,7 @@ from firecron.ops.views import inspect_run
 from firecron.runs.entry import read_entry
 from firecron.runs.history import History
 from firecron.runs.policy import may_rerun
+from firecron.store import check_entry_name, split_name
 from firecron.triggers.access import TriggerAccess
 from firecron.triggers.verifier import Denial
 from firecron.web import SiteReply, SiteRequest, Work
@@ -292,9 +302,16 @@ class Handler:
                 return self._serve(self._list)
             return _not_allowed("GET, HEAD", "this is the list of the jobs: GET it, or POST to /<name> to run a job")
         try:
-            job = self._registry.get(name)
+            job = self._registry.get(split_name(name)[0])
         except UnknownJob as error:
             return answer(404, "unknown_job", str(error))
+        if job.options.stored is not None:
+            try:
+                check_entry_name(name)
+            except ConfigurationError as error:
+                return answer(400, "bad_request", str(error), job=job.name)
+        elif name != job.name:
+            return answer(404, "unknown_job", f"there is no job {name!r}: {job.name!r} has its schedule in its code")
         if request.method != "POST":
             return _not_allowed("POST", f'to run "{name}", POST', job=name)
         if not self._registry.runs_here(job):
@@ -308,7 +325,7 @@ class Handler:
             # Not a run by hand instead: it would come in addition to the run of the tick that was meant.
             self._events.emit("trigger.unreadable", name, logging.WARNING, f'"{name}" was not run: {error}')
             return answer(400, "bad_request", str(error), job=name)
-        return lambda: self._serve(lambda: self._run(job, slot), name, slot)
+        return lambda: self._serve(lambda: self._run(name, slot), name, slot)
 
     def _serve(self, work: Callable[[], JsonReply], name: str | None = None, slot: datetime | None = None) -> JsonReply:
         try:
@@ -327,19 +344,22 @@ class Handler:
             # Raised by the job itself: Ctrl-C reaches the main thread only.
             return answer(500, "failed", described(error), job=name, slot=_text(slot))
 
-    def _run(self, job: Job, slot: datetime | None) -> JsonReply:
-        name = job.name
+    def _run(self, name: str, slot: datetime | None) -> JsonReply:
+        job = self._registry.find(name)
+        if isinstance(job, Refusal):
+            return of_refusal(job, _text(slot))
+        declared = job.declared or job
         if slot is not None and is_future(slot, self._server_now(), self._database.margin):
             slot = None
         due = _text(slot)
         if due is not None:
-            if not self._registry.is_wanted(job):
+            if not self._registry.is_wanted(declared):
                 message = f'"{name}" is paused on this instance, and did not run its tick {due}'
                 return answer(200, "paused", message, job=name, slot=due)
             self._compare(job, due)
         result = self._registry.trigger(name, slot=slot, source="http")
         if result.run is not None and result.outcome is not None:
-            self._registry.served(job)
+            self._registry.served(declared)
             why = "" if result.error is None else f": {described(result.error)}"
             return of_run(job.options, result.run, result.outcome, f'"{name}" {result.outcome}{why}')
         assert result.refusal is not None, "a trigger ends with a run or a refusal"

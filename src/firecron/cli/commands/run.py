@@ -41,6 +41,7 @@ from firecron.cron.schedule import is_tick, newest_tick
 from firecron.errors import Stopping
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Result
+from firecron.lock.refusal import Refusal
 from firecron.ops.operator import Operator
 from firecron.ops.remedies import of_refusal
 from firecron.runs.entry import is_manual
@@ -94,8 +95,11 @@ def run(
         crons = load(app).crons
         if crons.engine.leaders.has(name):
             raise Failure(f"{name} is a leader, which is elected and not run: start the application", Exit.USAGE)
-        job = crons.registry.get(name)
         logged = print_events(crons.events, output, _SAID_OTHERWISE)
+        job = crons.registry.find(name)
+        if isinstance(job, Refusal):
+            _show(output, name, Result(None, None, job), None, logged)
+            raise SystemExit(code_of_refusal(job, held_exit_code))
         crons.check_jobs()
         if slot is not None and resume is not None:
             raise Failure("--slot claims a tick, and --resume runs one again: leave one of them out", Exit.USAGE)
