@@ -124,3 +124,19 @@ def test_a_program_that_makes_schedules_touches_no_lock(rtdb: Rtdb) -> None:
         service.read("remind")
     with pytest.raises(Denied):
         service.pause("remind:42")
+
+
+def test_a_job_that_is_added_later_is_declared(rtdb: Rtdb, job: Job, started: Callable[..., FireCron]) -> None:
+    """The catalogue has it, as if it had been there from the start."""
+
+    @scheduled("late", lookers=5)
+    def late(event: str) -> None: ...
+
+    rtdb.set_rules(RULES)
+    crons = started(job)
+    crons.start()
+    crons.engine.publisher.wait(PATIENCE)
+    crons.registry.add(late)
+    crons.engine.publisher.wait(PATIENCE)
+    entry: Any = rtdb.get("cron-jobs/late")
+    assert (entry["stored"], entry["lookers"], entry["parameters"]) == (True, 5, "event")

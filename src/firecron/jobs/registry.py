@@ -56,7 +56,7 @@ class JobControl(Protocol):
         """Raise ConfigurationError if the job can't be added."""
 
     def add(self, job: Job) -> None:
-        """Make the job tick from now on."""
+        """Make the job tick from now on; of a stored job, keep what it declares."""
 
     def remove(self, name: str) -> None:
         """Make the job stop ticking."""
@@ -187,7 +187,7 @@ class Registry:
                 if other is not None:
                     continue
                 self._jobs[one.name] = one
-            if one.options.stored is None and self.ticks_here(one):
+            if one.options.stored is not None or self.ticks_here(one):
                 self._control.add(one)
 
     def remove(self, name: str) -> None:

@@ -218,19 +218,22 @@ class Schedules:
         parameters = self._parameters(job)
         wanted = WantedSchedule(schedule, _args_text(name, args, parameters), _check_by(by), if_absent)
         look = self._look(parameters)
-        wrote: list[int] = []
+        written: list[dict[str, object]] = []
+        soon = [False]
 
         def decide(node: object, now: int) -> dict[str, object] | Kept:
             after = put(node, wanted, look, now)
             if not isinstance(after, Kept):
-                wrote[:] = [number(after.get("nextAt")) or 0, now]
+                written[:] = [after]
+                soon[0] = (number(after.get("nextAt")) or 0) <= now + _SOON * self._database.settings.heartbeat * 1000
+            elif node not in written:
+                written.clear()  # somebody else has put it; else the reply to the write of this put was lost
             return after
 
-        if self._edit(name, decide) is KEPT:
-            return False
-        if wrote and wrote[0] <= wrote[1] + _SOON * self._database.settings.heartbeat * 1000:
+        self._edit(name, decide)
+        if soon[0]:
             self._ring(job)
-        return True
+        return bool(written)
 
     def get(self, job: str, key: str) -> StoredSchedule | None:
         """Return one entry; None if there is none, or if it was removed. Raise StoreError.
@@ -316,22 +319,32 @@ class Schedules:
     def mend(self, job: str) -> int:
         """Compute anew when each entry of the job is looked at, after a hand has edited them. Return how many changed.
 
-        Raise StoreError.
+        An entry whose write is refused doesn't keep the others. Raise Denied for it at the end, and StoreError.
 
         Args:
             job: The name of the stored job.
         """
         look, changed = self._look(self._known_or_declared(job)), 0
+        refused: list[tuple[str, Denied]] = []
         for entry in self.pages(job):
             written: list[bool] = []
 
             def decide(node: object, now: int, written: list[bool] = written) -> dict[str, object] | Kept:
-                after = finished(node, look, now) if isinstance(node, dict) else None
+                # Without a `since` the rules refuse it, and all ticks of the past would be due.
+                after = finished({"since": now, **node}, look, now) if isinstance(node, dict) else None
                 written[:] = [after is not None and after != node]
                 return after if after is not None and written[0] else KEPT
 
-            self._edit(entry.name, decide)
-            changed += written[0]
+            try:
+                self._edit(entry.name, decide)
+            except Denied as error:
+                refused.append((entry.name, error))
+            else:
+                changed += written[0]
+        if refused:
+            name, first = refused[0]
+            said = f"{changed:,} mended, and {len(refused):,} refused, the first of them {name}: {first}"
+            raise Denied(said) from first
         return changed
 
     def count(self, job: str) -> int:

@@ -1,14 +1,16 @@
-"""The health of a stored job: which of its schedules are late, and which fail. Two queries, however many there are.
+"""The health of a stored job: which of its schedules are late, and which fail. Mostly, it takes three queries.
 
 A schedule is late if a look at it is overdue by more than the grace and a minute, although it is neither closed, paused
-nor held: no instance looks, or each one fails to. It is failing if its last `alert_after` runs have failed. The verdict
-of the job counts them and names the first: no more than a hundred of each are read.
+nor held: no instance looks, or each one fails to. It is failing if its last `alert_after` runs have failed, also if it
+is over since: the run of a single instant closes it. The verdict of the job counts them and names the first. It goes on
+over those that don't count until it has a hundred of a kind, or has read a thousand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from firecron.base.instants import number
 from firecron.base.texts import plain
@@ -16,12 +18,14 @@ from firecron.errors import Denied
 from firecron.jobs.catalogue import CatalogueEntry
 from firecron.lock.database import Database
 from firecron.lock.fields import pause_in
-from firecron.lock.stored import is_closed, is_running
+from firecron.lock.stored import OVER, is_closed, is_running
 from firecron.ops.health import ALERT_MARGIN, JobVerdict
 from firecron.store import Querying
 
-# How many schedules are read of each kind.
+# How many schedules of each kind are counted, and how many requests of a hundred are made for them at most.
 _MOST = 100
+_MOST_PAGES = 10
+Node: TypeAlias = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +53,51 @@ def read_stored_health(database: Database, entry: CatalogueEntry, now: int) -> S
     if not isinstance(store, Querying):
         return None
     latest = now - entry.grace - ALERT_MARGIN
+
+    def find(
+        order: str, counts: Callable[[Node], bool], start: int, end: int | None = None, most: int = _MOST
+    ) -> list[tuple[str, Node]]:
+        """Return the first `most` that count, by this field. The first request asks for no more than these."""
+        found: list[tuple[str, Node]] = []
+        begin: tuple[int, str] | int = start
+        size = most
+        for _ in range(_MOST_PAGES):
+            page = store.query(path, order, database.deadline(), start=begin, end=end, most=size)
+            nodes = [(name, node) for name, node in page if isinstance(node, dict) and (name, node) not in found]
+            found += [(name, node) for name, node in nodes if counts(node)]
+            last = number(nodes[-1][1].get(order)) if nodes else None
+            if len(found) >= most or len(page) < size or last is None:
+                break
+            begin, size = (last, nodes[-1][0]), _MOST + 1
+        return found[:most]
+
     try:
-        overdue = store.query(path, "nextAt", database.deadline(), start=1, end=latest, most=_MOST)
-        failed = store.query(path, "failures", database.deadline(), start=entry.alert_after, most=_MOST)
-        coming = store.query(path, "nextAt", database.deadline(), start=now, most=_MOST)
+        late = find(
+            "nextAt", lambda node: not is_closed(node) and not _is_kept_back(node, now, database.margin), 1, latest
+        )
+        failing = find("failures", _fails, entry.alert_after)
+        coming = find(
+            "nextAt", lambda node: not is_closed(node) and number(node.get("nextAt")) is not None, now, most=1
+        )
     except Denied:
         return None
-    late = _keys(overdue, lambda node: not is_closed(node) and not _is_kept_back(node, now, database.margin))
-    failing = _keys(failed, lambda node: not is_closed(node) and number(node.get("failures")) is not None)
-    ahead = (number(node.get("nextAt")) for _, node in coming if isinstance(node, dict) and not is_closed(node))
-    return StoredHealth(late, failing, next((at for at in ahead if at is not None), None))
+    return StoredHealth(_keys(late), _keys(failing), number(coming[0][1].get("nextAt")) if coming else None)
 
 
-def _is_kept_back(node: Mapping[str, object], now: int, margin: int) -> bool:
+def _fails(node: Node) -> bool:
+    """Return whether the runs of an entry count as failing: of a closed one, if its last run has failed at its end."""
+    if is_closed(node) and not (node["closed"] == OVER and node.get("outcome") in ("failed", "abandoned", "lost")):
+        return False
+    return number(node.get("failures")) is not None
+
+
+def _is_kept_back(node: Node, now: int, margin: int) -> bool:
     pause = pause_in(node)
     return (pause is not None and pause.holds(now)) or is_running(dict(node), now, margin)
 
 
-def _keys(page: list[tuple[str, object]], wanted: Callable[[Mapping[str, object]], bool]) -> tuple[str, ...]:
-    return tuple(plain(name.removeprefix(":")) for name, node in page if isinstance(node, dict) and wanted(node))
+def _keys(found: list[tuple[str, Node]]) -> tuple[str, ...]:
+    return tuple(plain(name.removeprefix(":")) for name, _ in found)
 
 
 def _counted(keys: tuple[str, ...]) -> str:

@@ -175,8 +175,6 @@ class Engine:
             self.leaders.add(leader)
         for job in explore(*providers):
             self.registry.add(job)
-            if job.options.stored is not None:
-                self._history.limits[job.name] = job.options.stored.history
 
     def check_all(self) -> None:
         """Raise ConfigurationError if a job's or a leader's timings are too short for the lock's promises."""
@@ -185,7 +183,10 @@ class Engine:
         self.leaders.check()
 
     def add(self, job: Job) -> None:
-        self.ticker.add(job)
+        if job.options.stored is None:
+            self.ticker.add(job)
+        else:
+            self._history.limits[job.name] = job.options.stored.history
         self.publisher.add(job)
 
     def remove(self, name: str) -> None:

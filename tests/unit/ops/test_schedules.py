@@ -11,7 +11,7 @@ from tests.stores.least_privilege import RULES
 
 from firecron import ConfigurationError, FireCron, LockService, Run, distributed_cron, scheduled
 from firecron.base.clocks import Deadline, SystemTiming
-from firecron.errors import NoIndex, Unavailable
+from firecron.errors import Denied, NoIndex, Unavailable
 from firecron.lock.database import Database
 from firecron.ops.status import Status
 from firecron.settings import load
@@ -140,6 +140,62 @@ def test_a_put_that_is_soon_due_rings(crons: FireCron, rtdb: Rtdb) -> None:
     assert isinstance(bell, int)
 
 
+def lose_a_reply(service: LockService, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the first write of this node reach the database, and its reply nobody."""
+    swap, lost = service.store.swap, [path]
+
+    def swap_and_lose(at: str, *rest: Any, **more: Any) -> Any:
+        answer = swap(at, *rest, **more)
+        if at in lost:
+            lost.remove(at)
+            raise Unavailable("the reply was lost")
+        return answer
+
+    monkeypatch.setattr(service.store, "swap", swap_and_lose)
+
+
+def test_a_put_whose_reply_is_lost_rings(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says that it has written, and lookers hear of it."""
+    service = LockService(settings=load(database_url=rtdb.url))
+    lose_a_reply(service, NODE, monkeypatch)
+    assert service.schedules.put("remind", "42", "* * * * * *", if_absent=True)
+    assert rtdb.get(NODE) is not None
+    assert isinstance(rtdb.get("cron-bell/remind"), int)
+
+
+def test_a_put_that_comes_second_says_so(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two with `if_absent` one has written, also if the other one was about to."""
+    service, other = (LockService(settings=load(database_url=rtdb.url)) for _ in range(2))
+    swap = service.store.swap
+
+    def second(*rest: Any, **more: Any) -> Any:
+        if rtdb.get(NODE) is None:
+            assert other.schedules.put("remind", "42", "0 9 * * *", by="other", if_absent=True)
+        return swap(*rest, **more)
+
+    monkeypatch.setattr(service.store, "swap", second)
+    assert not service.schedules.put("remind", "42", "0 9 * * *", by="me", if_absent=True)
+    node: Any = rtdb.get(NODE)
+    assert node["by"] == "other"
+
+
+def test_mending_goes_on_after_a_refusal(rtdb: Rtdb) -> None:
+    """An entry without a `since` gets one; one that the rules refuse is named, and those after it are mended."""
+    service = LockService(settings=load(database_url=rtdb.url, uid="firecron"))
+    for key in ("a", "b", "c"):
+        service.schedules.put("remind", key, "0 9 * * *")
+    rtdb.set_rules(RULES)
+    for key in ("a", "b", "c"):
+        rtdb.set(f"cron-schedules/remind/:{key}/nextAt", None)
+    rtdb.set("cron-schedules/remind/:a/since", None)
+    rtdb.set("cron-schedules/remind/:b/holder", "a hand")
+    with pytest.raises(Denied, match="2 mended, and 1 refused, the first of them remind:b"):
+        service.schedules.mend("remind")
+    nodes: Any = rtdb.get("cron-schedules/remind")
+    assert {key: "nextAt" in node for key, node in nodes.items()} == {":a": True, ":b": False, ":c": True}
+    assert isinstance(nodes[":a"]["since"], int)
+
+
 def test_the_async_forms_do_the_same(crons: FireCron) -> None:
     """Each off the event loop."""
 
@@ -231,6 +287,30 @@ def test_a_stored_job_is_as_its_schedules_are(declared: Database, rtdb: Rtdb) ->
     assert verdict_of(declared) == ("failing", "1 of its schedules (first: 3) is failing")
 
 
+def test_an_instant_whose_run_has_failed_counts(declared: Database, rtdb: Rtdb) -> None:
+    """Its run closes it; a removed one doesn't count."""
+    for key, closed in (("1", "over"), ("2", "removed")):
+        rtdb.set(f"cron-schedules/loose/:{key}/failures", 2)
+        rtdb.set(f"cron-schedules/loose/:{key}/outcome", "failed")
+        rtdb.set(f"cron-schedules/loose/:{key}/closed", closed)
+    assert verdict_of(declared) == ("failing", "1 of its schedules (first: 1) is failing")
+
+
+def test_closed_ones_hide_nothing_that_is_late(declared: Database, rtdb: Rtdb) -> None:
+    """Also hundreds of them that are older, and one that is to come is found behind them."""
+    now = declared.now(declared.deadline())
+    nodes: Any = rtdb.get("cron-schedules/loose")
+    gone = {"closed": "removed", "since": 1}
+    nodes |= {f":a{n}": {**gone, "nextAt": now - 200_000} for n in range(250)}
+    nodes |= {f":b{n}": {**gone, "nextAt": now + 60_000} for n in range(250)}
+    nodes[":3"]["nextAt"] = now - 121_000
+    rtdb.set("cron-schedules/loose", nodes)
+    assert verdict_of(declared) == ("late", "1 of its schedules (first: 3) is late: no instance has run what was due")
+    status = Status(declared)
+    (row,) = status.evaluate(status.read()).rows
+    assert row.next == nodes[":1"]["nextAt"]
+
+
 def test_a_row_shows_when_the_next_schedule_is_due(declared: Database, rtdb: Rtdb) -> None:
     """The job has no tick of its own."""
     status = Status(declared)
@@ -238,3 +318,20 @@ def test_a_row_shows_when_the_next_schedule_is_due(declared: Database, rtdb: Rtd
     node: Any = rtdb.get("cron-schedules/loose/:1")
     assert row.next == node["nextAt"]
     assert row.words == "by stored schedules"
+
+
+def test_a_job_that_is_added_later_keeps_its_own_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many runs as it declares, over all of its schedules, where each run prunes."""
+    monkeypatch.setattr("firecron.runs.history._PRUNE_ONE_IN", 1)
+
+    @scheduled("late", lock_ttl=60, history=3)
+    def late() -> None: ...
+
+    crons = FireCron(settings=load())
+    crons.registry.add(late)
+    with crons.testing("2026-11-18T08:58:00Z") as rehearsal:
+        for key in ("1", "2"):
+            rehearsal.schedules.put("late", key, "* * * * *")
+        rehearsal.move_to("2026-11-18T09:05:30Z")
+        runs: Any = rehearsal.store.get("cron-runs/late")
+        assert len(runs) == 3
