@@ -333,7 +333,7 @@ def test_a_slot_off_the_schedule_is_claimed_with_a_warning(rtdb: Rtdb) -> None:
         (["good", "--slot", "2199-01-01T00:00:00Z"], "in the future"),
         (["good", "--slot", "yesterday"], "is invalid: use now, or an instant"),
         (["good", "--slot", "2026-01-01T00:00:00"], "is invalid: use now, or an instant"),
-        (["nobody"], "there is no job 'nobody'; the jobs are: good, bad, long, halting, noting, leaking, endless"),
+        (["nobody"], "'nobody'; the jobs are: good, bad, long, halting, noting, leaking, remind, endless"),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )
