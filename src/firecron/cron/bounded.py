@@ -68,12 +68,9 @@ class Bounded(Schedule):
             raise ValueError(f"timezone={timezone!r} is only for a cron line: give at={at!r} its own zone")
         super().__init__(every=_ANY)
         shown = to_text(self.at).replace("T", " ").removesuffix("Z").removesuffix(":00")
-        self.line, self.timezone = "by stored schedules" if self.at == EPOCH else f"once, at {shown} UTC", "UTC"
-        self.every = self.starting = self.until = self.written = None
-        self.has_seconds, self._warnings = False, ()
-        self.whole, self.except_days = self, None
+        self.line = "by stored schedules" if self.at == EPOCH else f"once, at {shown} UTC"
+        self.every = self.starting = None
         self._ticks = _Once(self.at)  # type: ignore[assignment]  # the third kind, which only this class has
-        self._latest = ()
 
     @property
     def has_line(self) -> bool:

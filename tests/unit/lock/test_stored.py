@@ -282,6 +282,15 @@ def test_a_bounded_schedule_ends() -> None:
     assert Bounded(at=CHRISTMAS + timedelta(microseconds=1)).after(to_datetime(NOW)) == CHRISTMAS + timedelta(seconds=1)
 
 
+def test_a_schedule_of_one_tick_is_nothing_besides() -> None:
+    """It has neither a distance nor bounds, whatever it is made of."""
+    once = Bounded(at=CHRISTMAS)
+    assert (once.line, once.timezone, once.written) == ("once, at 2026-12-24 18:00 UTC", "UTC", None)
+    assert (once.every, once.starting, once.until, once.except_days) == (None, None, None, None)
+    assert (once.has_line, once.has_seconds, once.warnings, once.whole) == (False, False, (), once)
+    assert list(once.between(to_datetime(NOW), CHRISTMAS + timedelta(days=400))) == [CHRISTMAS]
+
+
 @pytest.mark.parametrize(
     "schedule",
     [
