@@ -29,6 +29,7 @@ ASK_MUTANTS = (
         ("ask.taken_by in (None, self._known_of(ask).token)", "True", TAKERS),
         ("            elif self._known_of(ask).has_begun:\n", "            elif False:\n", TAKERS),
         ("        if result.refusal.reason in _FINAL:\n", "        if False:\n", TAKERS),
+        ("known.tries < _UNTIL_TAKEN:", "False:", TAKERS),
         ("            if self._known_of(ask).has_begun or any(", "            if any(() and ", TAKERS),
     ),
     *in_file(

@@ -35,7 +35,7 @@ class Network:
     """A `Store` that hands on to another one; `calls` are all requests, `allowed` the seconds that each may take.
 
     `watches` are all that were opened. `before` is called before each request. While it `is_down` or `is_denied` none
-    reaches the store. `next` scripts single ones. A task's requests about locks take `latency` seconds each way.
+    reaches the store. `next` scripts single ones. A task's requests about locks and asks take `latency` seconds a way.
     """
 
     def __init__(self, store: MemoryStore) -> None:
@@ -133,5 +133,5 @@ class Network:
 
     def _travel(self, path: str) -> None:
         task = current_task()
-        if self.latency and task is not None and path.startswith("cron-locks/"):
+        if self.latency and task is not None and path.startswith(("cron-locks/", "cron-asks")):
             task.pause(self.latency)

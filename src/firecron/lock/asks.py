@@ -19,6 +19,8 @@ as with `overlap="allow"`. What may interleave, and what becomes of it:
     an ask beside ticks              who has the lock runs: a tick is refused as by any run by hand, and an ask waits,
                                      and is tried again
     two takers                       the second is refused the lock, or finds `takenBy` at 3. and gives the lock back
+    two takers of a tick             the second finds the tick claimed at 2. before the first comes to 3. It declines
+                                     the ask only if it is still not taken five tries (1.5 s or more) later
     frozen between 2. and 3.         its lease is over, so another one takes the ask. Its swap finds the node changed
                                      or gone, and nothing runs
     frozen between 3. and 4.         its lease is over: it doesn't begin, and says so. Nobody else takes the ask

@@ -50,6 +50,8 @@ _FIRST = 3
 _LOOKS = 12
 # The longest pause between two tries, in seconds.
 _LONGEST = 3.0
+# So many tries, 1.5 seconds or more, has another taker from its claim of a tick to `takenBy`.
+_UNTIL_TAKEN = 5
 # Nobody can run these later either.
 _FINAL = ("slot_done", "slot_early", "malformed")
 
@@ -194,8 +196,8 @@ class AskTaker:
             self._complain(error)
             tries_again = True
         finally:
+            known.tries += tries_again
             if tries_again and self._is_first and self._job_of(ask) is job:
-                known.tries += 1
                 pause = min(backoff(known.tries + 2, self._database.chance()), _LONGEST)
                 again: Callable[[], None] = partial(self._run, job, ask, known)
                 self._lanes.agenda.after(pause, lambda: self._crew.submit(again))
@@ -220,6 +222,8 @@ class AskTaker:
             return False
         if result.refusal is None:
             return False
+        if result.refusal.reason == "slot_done" and known.tries < _UNTIL_TAKEN:
+            return True  # perhaps another taker has just claimed the tick: then one of the next tries finds it taken
         if result.refusal.reason in _FINAL:
             self._decline(ask, result.refusal.message)
             return False

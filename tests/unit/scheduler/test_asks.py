@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.simulation.fleet import Fleet
 from tests.simulation.instance import Instance
-from tests.simulation.network import failing
+from tests.simulation.network import Method, failing
 from tests.simulation.world import NAME, START, slot
 
 from firecron import distributed_cron
@@ -344,6 +344,30 @@ def test_a_missed_tick_is_asked_for() -> None:
     assert (len(bench.runs), bench.node()) == (1, None)
     assert len(bench.lapses()) == 1
     assert one.world.node()["outcome"] == "succeeded"
+
+
+def test_a_second_taker_of_a_tick_leaves_the_ask_to_the_first() -> None:
+    """It hears that the tick is claimed before the first taker has taken the ask, whose run begins all the same."""
+    bench = Bench("0 9 * * *")
+    slowed: list[str] = []
+
+    def slow(one: Instance) -> None:
+        def before(method: Method, path: str) -> None:
+            if path.startswith("cron-locks") and method == "swap" and not slowed:
+                slowed.append(path)
+                one.network.latency = 0.2
+
+        one.network.latency = 0.01
+        one.network.before = before
+
+    for one in bench.several(2, hears=True):
+        slow(one)
+    bench.ask("slot", slot(0))
+    bench.world.advance(60)
+    assert slowed
+    assert [run.slot and to_text(run.slot) for run in bench.runs] == [slot(0)]
+    assert (bench.node(), bench.lapses()) == (None, [])
+    assert bench.world.outcomes() == {slot(0): "succeeded"}
 
 
 def test_a_failed_tick_is_asked_for_again() -> None:
