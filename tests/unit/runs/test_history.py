@@ -282,6 +282,38 @@ def test_i46_the_steps_of_an_unfinished_tick_are_kept(fleet: Fleet) -> None:
     assert steps(fleet) == [slot()]
 
 
+def test_pruning_of_a_stored_job_leaves_other_schedules_alone(fleet: Fleet) -> None:
+    """The oldest runs of all its schedules go, each with its own steps and traceback: not those of another schedule at
+    the same tick, an unfinished tick, another job, nor any schedule.
+    """
+    one, store = fleet.instance(), fleet.world.store
+    one.crons.history.limits[NAME] = 3
+    done = {"outcome": "succeeded"}
+    runs = [(slot(), "42"), (slot(), "43"), (slot(60), "42"), (slot(60), "43"), (slot(120), "42"), (slot(180), "43")]
+    for tick, key in runs:
+        store.set(f"cron-runs/{NAME}/{tick}:{key}", done)
+        store.set(f"cron-errors/{NAME}/{tick}:{key}", "a traceback")
+        store.set(f"cron-steps/{NAME}:{key}/{tick}", DONE)
+    store.set(f"cron-runs/other/{slot()}:42", done)
+    store.set(f"cron-steps/other:42/{slot()}", DONE)
+    entries = {":42": {"line": "* * * * *", "nextAt": START}, ":43": {"expiresAt": 1, "unfinished": slot()}}
+    store.set(f"cron-schedules/{NAME}", entries)
+    one.crons.history.prune(f"{NAME}:42")
+    left = {(slot(), "43"), *runs[3:]}
+    for node in ("cron-runs", "cron-errors"):
+        assert keys_below(fleet, f"{node}/{NAME}") == sorted(f"{tick}:{key}" for tick, key in left)
+    for key in ("42", "43"):
+        assert keys_below(fleet, f"cron-steps/{NAME}:{key}") == sorted(tick for tick, of in left if of == key)
+    assert keys_below(fleet, "cron-runs/other") == [f"{slot()}:42"]
+    assert keys_below(fleet, "cron-steps/other:42") == [slot()]
+    assert store.get(f"cron-schedules/{NAME}") == entries
+
+
+def keys_below(fleet: Fleet, path: str) -> list[str]:
+    node = fleet.world.store.get(path)
+    return sorted(node) if isinstance(node, dict) else []
+
+
 def test_a_job_without_steps_asks_for_two_more_lists_when_it_prunes(fleet: Fleet) -> None:
     """For those of steps and of tracebacks. Its lock is not read, and rules that don't know steps keep no history from
     being pruned.
