@@ -313,10 +313,14 @@ def editing(
     If `decide` returns anything else than a node, nothing is written, and it is returned beside the node that was read.
     Raise StoreError if it is not known whether the node was written. `known` is the node as it was last seen: a write
     may be based on it, an answer never. Any client may do this, not only a holder.
+
+    After a lost reply the node may be read as it was sent: then it was written, and `decide` is not asked again.
     """
     snapshot, is_fresh = (known, False) if known is not None else ((yield from reading()), True)
-    tries = 0
+    tries, unanswered = 0, list[object]()
     while True:
+        if snapshot.node in unanswered:
+            return snapshot, None
         now = yield from _now()
         node = decide(snapshot.node, now.server)
         if not isinstance(node, Mapping):
@@ -333,6 +337,7 @@ def editing(
                 raise
             continue
         except Unavailable as error:
+            unanswered.append(node)
             tries += 1
             yield BackOff(tries, error)
             snapshot, is_fresh = (yield from reading()), True

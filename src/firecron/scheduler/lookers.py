@@ -40,7 +40,7 @@ from functools import partial
 
 from firecron.base.events import LastValues, Slug
 from firecron.base.flag import in_each_process
-from firecron.base.instants import number, to_milliseconds
+from firecron.base.instants import number, to_milliseconds, to_text
 from firecron.base.threads import Crew
 from firecron.cron.bounded import FIELDS, Bounded
 from firecron.errors import ConfigurationError, Malformed, NoIndex, StoreError
@@ -522,11 +522,15 @@ class Lookers:
             self._database.events.emit("schedules.failed", name, logging.WARNING, message, why=str(error))
 
     def _delete(self, name: str, etag: str, node: Mapping[str, object]) -> None:
-        """Delete a closed entry: its steps, and then the node as it was read, which a put may have changed."""
+        """Delete a closed entry: its steps, and then the node as it was read, which a put may have changed.
+
+        The runs of such a put are later than the end of the entry, and so are their steps: they stay.
+        """
         database = self._database
         store, steps = database.store, database.paths.all_steps_of(name)
+        end = max(str(node.get("slot") or ""), to_text(number(node.get("closedAt")) or 0))
         for tick in store.keys(steps, database.deadline()):
-            if tick != node.get("unfinished"):
+            if tick != node.get("unfinished") and tick.partition("-manual-")[0] <= end:
                 store.merge(steps, {tick: None}, database.deadline())
         left = store.swap(database.paths.lock(name), etag, None, database.deadline())
         if isinstance(left, str) and (unfinished := node.get("unfinished")):

@@ -231,6 +231,88 @@ def test_a_closed_entry_is_out_of_the_way_until_it_is_deleted(test: Rehearsal, r
     assert node(test, "nightly")["nextAt"] == closed_at + 86_400_000
 
 
+class Interrupted(MemoryStore):
+    """A database that calls `after` once after each write of an entry, and `before` before it lists steps."""
+
+    after: Any = None
+    before: Any = None
+
+    def swap(self, path: str, etag: str, node: Any, deadline: Deadline) -> Any:
+        answer = super().swap(path, etag, node, deadline)
+        if self.after is not None and "cron-schedules" in path and isinstance(answer, str):
+            after, self.after = self.after, None
+            after()
+        return answer
+
+    def keys(self, path: str, deadline: Deadline) -> list[str]:
+        if self.before is not None and "cron-steps" in path:
+            self.before()
+        return super().keys(path, deadline)
+
+
+@pytest.fixture
+def interrupted(reminders: Reminders) -> tuple[FireCron, Interrupted, FakeClock]:
+    clock = FakeClock("2026-11-18T08:58:00Z")
+    store = Interrupted(clock.now)
+    crons = FireCron(reminders, settings=load(), store=store, timing=clock, crew=Inline(), has_threads=False)
+    return crons, store, clock
+
+
+def lose() -> None:
+    raise Unavailable("the reply was lost")
+
+
+def test_a_look_whose_reply_is_lost_leaves_the_history(interrupted: tuple[FireCron, Interrupted, FakeClock]) -> None:
+    """The node is as it was sent: the run that has died and the instant that was missed are recorded."""
+    crons, store, clock = interrupted
+    job, nine = crons.registry.get("remind"), to_milliseconds(NINE)
+    crons.schedules.put("remind", "42", "0 9 * * *")
+    crons.schedules.put("remind", "43", at=datetime(2026, 11, 18, 9, 30, tzinfo=UTC))
+    died: Any = store.get("cron-schedules/remind/:42")
+    died |= {"slot": NINE, "unfinished": NINE, "fence": nine, "expiresAt": nine + 60_000, "holder": "it"}
+    store.set("cron-schedules/remind/:42", {**died, "nextAt": nine + 61_000})
+    for minutes in (5, 60):
+        clock.advance(60 * minutes)
+        store.after = lose
+        crons.engine.lookers.look(job)
+        assert store.after is None
+    ended: Any = store.get("cron-schedules/remind/:42")
+    missed: Any = store.get("cron-schedules/remind/:43")
+    assert (ended["outcome"], ended["failures"], missed["closed"]) == ("abandoned", 1, "missed")
+    runs: Any = store.get("cron-runs/remind")
+    assert {key: entry["outcome"] for key, entry in runs.items()} == {
+        f"{NINE}:42": "abandoned",
+        "2026-11-18T09:30:00Z:43": "missed",
+    }
+
+
+def test_a_deletion_leaves_the_steps_of_a_run_that_a_put_has_let_begin(
+    interrupted: tuple[FireCron, Interrupted, FakeClock],
+) -> None:
+    """The looker has read the entry when it was closed; those of earlier runs go."""
+    crons, store, clock = interrupted
+    crons.schedules.put("remind", "42", "0 9 * * *")
+    crons.schedules.remove("remind", "42")
+    steps = "cron-steps/remind:42"
+    early = ("2026-11-17T09:00:00Z", "2026-11-18T08:57:59Z-manual-abcdef")
+    for tick in early:
+        store.set(f"{steps}/{tick}/charge", {"fence": 1, "doneAt": 1})
+    late = "2026-11-18T11:00:00Z"
+
+    def put() -> None:
+        store.before = None
+        crons.schedules.put("remind", "42", "0 * * * *")
+        store.set(f"{steps}/{late}/charge", {"fence": 2, "doneAt": 2})
+
+    clock.advance(7_000)
+    store.before = put
+    crons.engine.lookers.look(crons.registry.get("remind"))
+    assert store.before is None
+    left: Any = store.get(steps)
+    assert [*left] == [late]
+    assert "closed" not in store.get("cron-schedules/remind/:42")  # type: ignore[operator]  # it is a node
+
+
 class Refusing(MemoryStore):
     """A database that answers queries with an error: those for times, or all of them."""
 
