@@ -40,7 +40,7 @@ from firecron.jobs.catalogue import read_declared
 from firecron.lock.database import new_holder
 from firecron.lock.protocol import editing
 from firecron.ops.health import JobVerdict
-from firecron.ops.mutes import read_mutes
+from firecron.ops.mutes import Mute, read_mutes
 from firecron.ops.status import Declared, Nodes, Status
 from firecron.ops.told import CLAIM, SILENCE, WELL, Silence, Told, ToldWord, observe, read_told, taken, word_of
 from firecron.ops.views import children
@@ -73,7 +73,8 @@ def notify(
 ) -> Callable[[], None]:
     """Tell people from now on. Return a function that ends this, once the waiting messages have had two seconds.
 
-    Each channel is one URL or several. Raise ConfigurationError without any, or for one that nothing can be sent to.
+    Each channel is one URL or several. Raise ConfigurationError without any, for one that nothing can be sent to, for
+    a secret that is empty or has no webhook, and if these jobs' messages go to channels of another call already.
 
     Args:
         crons: The jobs.
@@ -94,15 +95,23 @@ def notify(
     ]
     if not channels:
         raise ConfigurationError("notify needs at least one of slack=, google_chat=, teams= and webhook=")
+    if webhook_secret is not None and not webhook:
+        raise ConfigurationError("webhook_secret= is the key of a webhook's signature, and there is no webhook=")
+    if webhook_secret == "":
+        raise ConfigurationError("webhook_secret= is empty: give it a key, or leave it out to sign with the URL")
     if page_url is not None and not is_url(page_url):
         raise ConfigurationError(f"page_url={page_url!r} is no URL: begin it with https:// and a host")
+    looks = crons.engine.lateness.rounds
+    if any(isinstance(getattr(look, "__self__", None), _Notifier) for look in looks):
+        # One of two would claim each message, and the channels of the other would never get it.
+        raise ConfigurationError("notify was called for these jobs already: give all channels in one call")
     notifier = _Notifier(crons, channels, page_url)
     end = report_runs(crons, notifier.hear, notifier.outbox.flush, also=("job.recovered",))
-    crons.engine.lateness.rounds.append(notifier.look)
+    looks.append(notifier.look)
 
     def stop() -> None:
-        if notifier.look in crons.engine.lateness.rounds:
-            crons.engine.lateness.rounds.remove(notifier.look)
+        if notifier.look in looks:
+            looks.remove(notifier.look)
         end()
         notifier.outbox.close()
 
@@ -272,7 +281,8 @@ def _channels(kind: Kind, urls: Sequence[str], secret: str | None) -> list[_Chan
 
 @dataclass(slots=True)
 class _Notice:
-    """That a job may have turned. `verdict` is what a look has found; None: the job is looked at when this is sent.
+    """That a job may have turned. `verdict` is what a look has found `at` that instant, on the server's clock; None:
+    the job is looked at when this is sent.
 
     What was claimed is the `message`, and `known` is the job's node after that. The channels in `sent` have taken it,
     and those in `refused` never will.
@@ -281,6 +291,7 @@ class _Notice:
     job: str
     verdict: JobVerdict | None = None
     word: ToldWord | None = None
+    at: int = 0
     error: str | None = None
     token: str = field(default_factory=new_holder)
     message: Message | None = None
@@ -332,7 +343,7 @@ class _Notifier:
                 if word is not None and (word != WELL or verdict.job in told):
                     found = observe(told.get(verdict.job), word, verdict.since, report.now, "", self._patience)
                     if not isinstance(found, Silence):
-                        self.outbox.add(_Notice(verdict.job, verdict, word))
+                        self.outbox.add(_Notice(verdict.job, verdict, word, report.now))
         except StoreError as error:
             self._emit_failure("firecron", "all", _why(error))
 
@@ -379,6 +390,8 @@ class _Notifier:
         patience, found = self._patience, (notice.verdict, notice.word)
         if notice.verdict is None:
             patience, found = 0, self._find(notice.job)
+        elif not self._holds(notice):
+            return False
         verdict, word = found
         if verdict is None or word is None:
             return False
@@ -405,6 +418,21 @@ class _Notifier:
             self._emit_turn(notice.message)
         return True
 
+    def _holds(self, notice: _Notice) -> bool:
+        """Return whether a look's notice may still be true. One that waited long is dropped: the next look comes."""
+        now = self._now()
+        mute = self._mutes(notice.job).get(notice.job)  # that of the look may be five minutes old
+        return now - notice.at <= CLAIM and (mute is None or mute.until <= now)
+
+    def _mutes(self, name: str) -> dict[str, Mute]:
+        try:
+            return read_mutes({name: self._database.node(self._database.paths.mute(name))})
+        except Denied:
+            return {}  # the rules are older than mutes
+
+    def _now(self) -> int:
+        return self._database.clock.now(self._database.deadline()).server
+
     def _find(self, name: str) -> tuple[JobVerdict | None, ToldWord | None]:
         """Look at one job, whose run has just ended: it is failing, or well, or nothing is said."""
         database, paths = self._database, self._database.paths
@@ -412,12 +440,7 @@ class _Notifier:
         if declared is None:
             return None, None
         lock = database.node(paths.lock(name))
-        try:
-            mutes = read_mutes({name: database.node(paths.mute(name))})
-        except Denied:
-            mutes = {}  # the rules are older than mutes
-        now = database.clock.now(database.deadline()).server
-        nodes = Nodes(Declared({name: declared}, {}, mutes), {name: lock}, None, now)
+        nodes = Nodes(Declared({name: declared}, {}, self._mutes(name)), {name: lock}, None, self._now())
         (verdict,) = self._status.verdicts(nodes)
         word = word_of(verdict, declared, lock)
         if word != "failing":
@@ -425,7 +448,10 @@ class _Notifier:
         return verdict, word if word in ("failing", WELL) else None
 
     def _send_to(self, channels: Sequence[_Channel], message: Message) -> dict[str, NotTaken]:
-        """Send the message to these channels, all at once. Return those that have not taken it, and why."""
+        """Send the message to these channels, all at once. Return those that have not taken it, and why.
+
+        Where no thread can be started, for want of memory or because the program ends, one comes after the other.
+        """
         failed: dict[str, NotTaken] = {}
 
         def send(channel: _Channel) -> None:
@@ -437,14 +463,18 @@ class _Notifier:
                 # Nothing of the URL is in the name of a class.
                 failed[channel.name] = NotTaken(type(error).__name__, is_final=True)
 
-        others = [
-            threading.Thread(target=partial(send, one), name="firecron-notify", daemon=True) for one in channels[1:]
-        ]
-        for thread in others:
-            thread.start()
-        for channel in channels[:1]:
+        threads, own = [], list(channels[:1])
+        for channel in channels[1:]:
+            thread = threading.Thread(target=partial(send, channel), name="firecron-notify", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                own.append(channel)
+            else:
+                threads.append(thread)
+        for channel in own:
             send(channel)
-        for thread in others:
+        for thread in threads:
             thread.join()
         return failed
 

@@ -6,6 +6,7 @@ import hmac
 import json
 import logging
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -312,6 +313,74 @@ def test_a_bad_channel_delays_neither_the_run_nor_another_channel(
     assert (len(server.of("slack")), len(server.of("teams"))) == (1, 1)
 
 
+@pytest.mark.parametrize("missing", [{1}, {2}, {1, 2}])
+def test_where_no_thread_starts_each_channel_gets_its_message(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, missing: set[int]
+) -> None:
+    """For want of memory, or at the program's end, one thread sends all of them: nothing is lost, nothing doubled."""
+    started: list[threading.Thread] = []
+    start = threading.Thread.start
+
+    def start_or_not(thread: threading.Thread) -> None:
+        if thread.name == "firecron-notify":
+            started.append(thread)
+            if len(started) in missing:
+                raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_or_not)
+    instance = fleet.instance("slack", "teams", "webhook")
+    instance.run(ValueError("no mail"))
+    fleet.look()
+    assert sorted(one.channel for one in fleet.server.posted) == ["slack", "teams", "webhook"]
+    assert "sentAt" in fleet.told()
+    assert instance.said("notify.failed") == []
+
+
+def late(fleet: Fleet) -> Instance:
+    """An instance whose job is late since yesterday."""
+    instance = fleet.instance("slack")
+    instance.run()
+    fleet.timing.advance(24 * HOUR)
+    return instance
+
+
+def test_what_a_look_has_found_is_not_told_once_it_is_old(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two looks find a job late, and their notices wait behind a slow channel, until the job is well: no alarm."""
+    instance = late(fleet)
+    outbox_of = instance.crons.engine.lateness.rounds[0].__self__.outbox  # type: ignore[attr-defined]
+    waiting: list[Any] = []
+    add = outbox_of.add
+    monkeypatch.setattr(outbox_of, "add", waiting.append)
+    fleet.look()
+    fleet.look()
+    monkeypatch.setattr(outbox_of, "add", add)
+    instance.run()
+    assert [notice.word for notice in waiting] == ["late", "late"]
+    for notice in waiting:
+        fleet.timing.advance(200)
+        add(notice)
+        instance.flush()
+    fleet.look()
+    fleet.look()
+    assert fleet.titles() == []
+
+
+def test_a_mute_is_heard_at_once(fleet: Fleet) -> None:
+    """What a look has read of the mutes may be minutes old, so they are read again before a message is claimed."""
+    instance = late(fleet)
+    fleet.look()
+    fleet.timing.advance(305)
+    instance.crons.board.report()  # which now knows for five minutes that nobody has muted it
+    until = fleet.timing.now() + 1_800_000
+    fleet.store.set("cron-mutes/digest", {"until": until, "by": "ann", "why": "known"})
+    fleet.look(after=200)
+    assert fleet.titles() == []
+    fleet.look(after=HOUR)
+    fleet.look()
+    assert fleet.titles() == ['"digest" is late']
+
+
 def test_a_run_ends_while_its_message_hangs(fleet: Fleet, server: ChannelServer) -> None:
     """What waits for a channel is no run: the next one begins and ends meanwhile."""
     instance = fleet.instance("slack")
@@ -529,6 +598,8 @@ def test_an_ended_one_says_nothing(fleet: Fleet) -> None:
         ({"teams": f"https://hooks.example/{SECRET} "}, "teams= is no URL"),
         ({"webhook": ["https://ok.example", f"ftp://hooks.example/{SECRET}"]}, "webhook= is no URL"),
         ({"google_chat": f"https://hooks.example/{SECRET}#top"}, "google_chat= has a #"),
+        ({"webhook": "https://ok.example", "webhook_secret": ""}, "webhook_secret= is empty"),
+        ({"slack": "https://ok.example", "webhook_secret": SECRET}, "there is no webhook="),
         ({"slack": "https://ok.example", "page_url": "ops.example.com"}, "page_url='ops.example.com' is no URL"),
     ],
 )
@@ -548,6 +619,17 @@ def test_two_channels_of_a_kind_have_names_of_their_own(fleet: Fleet, server: Ch
     instance.run(ValueError("no mail"))
     assert (len(server.of("first")), len(server.of("second"))) == (1, 1)
     assert fleet.told()["sentTo"] == "slack slack-2"
+
+
+def test_all_channels_are_given_in_one_call(fleet: Fleet, server: ChannelServer) -> None:
+    """Of two calls one would claim each message, and the channels of the other get none; after its end is time."""
+    instance = fleet.instance("slack")
+    with pytest.raises(ConfigurationError, match="give all channels in one call"):
+        notify(instance.crons, webhook=server.url("webhook"))
+    instance.end()
+    instance.end = notify(instance.crons, webhook=server.url("webhook"))
+    instance.run(ValueError("no mail"))
+    assert [one.channel for one in server.posted] == ["webhook"]
 
 
 def test_a_database_that_refuses_is_said_and_nobody_else_is_asked(

@@ -43,7 +43,10 @@ What may interleave, and what becomes of it:
       message was claimed               is counted
     a run's word and a look's           by their claims, as above. A look that is a moment old may find what was before
                                         the run: its word is believed only once another look finds it as well
-    a mute, a pause or a hold begins    nothing is said from the next look on. A message that is claimed is still sent
+    a look's word waits for its claim   after 60 s it is dropped, for it may not be true any more: a later look finds
+                                        what is
+    a mute begins                       it is read before each claim. A message that is claimed is still sent
+    a pause or a hold begins            nothing is said from the next look on. A message that is claimed is still sent
     a mute, a pause or a hold ends      the next looks find the word that is true then
     the job is forgotten                its node goes with its entry. A note that comes later writes nothing
     the node is deleted in the console  nobody was told of anything: a job that is well stays unsaid, an alarm is told
