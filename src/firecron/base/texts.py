@@ -195,6 +195,12 @@ _SECRETS: tuple[tuple[tuple[str, ...], str], ...] = (
         ("hooks.slack.com/", "/webhooks/"),
         r"(?P<intro>hooks\.slack\.com/(?:services|workflows|triggers)/|/api/webhooks/\d{1,30}/)[\w/-]+",
     ),
+    # The same of Slack in an error text that has the host elsewhere.
+    (
+        ("/services/t", "/workflows/t", "/triggers/t"),
+        r"""(?P<intro>/(?:services|workflows|triggers)/)
+                (?-i:T(?=[A-Z]{0,20}\d)[A-Z\d]{2,20}/(?:[AB][A-Z\d]{2,20}|\d{4,20})/)[\w/-]+""",
+    ),
     # The key in the URL of a ping, of Healthchecks and of similar services.
     (
         ("hc-ping.com/", "/ping/", "cronitor.link/p/", "nosnch.in/", "/api/push/", "/heartbeat/", "/integration/"),

@@ -162,6 +162,12 @@ WHOLE = [
     ('{"private_key_id": "0a1b", "type": "service_account"}', '{"private_key_id": "[r]", "type": "service_account"}'),
     (r"{\"refresh_token\": \"1//0abc\"}", r"{\"refresh_token\": \"[r]\"}"),
     ("https://hooks.slack.com/services/T00/B00/XXXX", "https://hooks.slack.com/services/[r]"),
+    (
+        "HTTPSConnectionPool(host='hooks.slack.com', port=443): with url: /services/T012AB/B034CD/abcDEF (Caused by x)",
+        "HTTPSConnectionPool(host='hooks.slack.com', port=443): with url: /services/[r] (Caused by x)",
+    ),
+    ("url: /workflows/T012AB/A034CD/123456/abcDEF", "url: /workflows/[r]"),
+    ("url: /triggers/T012AB/123456/0a1b2c", "url: /triggers/[r]"),
     ("https://hc-ping.com/0a1b/send-digest/start?rid=1", "https://hc-ping.com/[r]/send-digest/start?rid=1"),
     ("https://hc-ping.com/eb095278-f28d-448d-87fb-7b75c171a6aa", "https://hc-ping.com/[r]"),
     ("https://healthchecks.io/ping/eb095278-f28d-448d-87fb-7b75c171a6aa", "https://healthchecks.io/ping/[r]"),
