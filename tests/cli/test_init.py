@@ -135,6 +135,34 @@ def test_the_database_of_the_options_is_the_services(service: Path) -> None:
     assert "https://orders-prod-default-rtdb" in (service / "there" / "service.yaml").read_text("utf-8")
 
 
+def test_the_rules_are_deployed_to_the_database_that_is_named(service: Path) -> None:
+    """And not to the project's own one, which is meant where none is named; deploy.sh says whose rules it replaces."""
+    url = "https://orders-eu.europe-west1.firebasedatabase.app"
+    call("init", "here", "--project", "orders-prod", "--database", url)
+    call("init", "there", "--project", "orders-prod")
+    rules = {"rules": "database.rules.json"}
+    for folder, instance, database in (
+        ("here", "orders-eu", [{"instance": "orders-eu", **rules}]),
+        ("there", "orders-prod-default-rtdb", rules),
+    ):
+        assert json.loads((service / folder / "firebase.json").read_text("utf-8")) == {"database": database}
+        assert f"ALL rules of the database {instance}." in (service / folder / "deploy.sh").read_text("utf-8")
+
+
+def test_a_file_that_is_cut_is_not_left_there(service: Path) -> None:
+    """Where the disk is full the call fails, and the next one writes the whole file."""
+    script = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (900, 900)); sys.argv[0] = 'firecron'\n"
+    script += "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+    script += "from firecron.cli import main; main()"
+    made = subprocess.run([sys.executable, "-c", script, "init"], capture_output=True, text=True, check=False)
+    assert made.returncode != 0
+    assert "can't be written" in made.stderr
+    kept = sorted(path.name for path in service.iterdir())
+    assert answer(INIT, "init")["kept"] == [name for name in FILES if name in kept]
+    written = dict(files(Names("my-service-2", "PROJECT", "REGION")))
+    assert {name: (service / name).read_text("utf-8") for name in FILES} == written
+
+
 @pytest.mark.parametrize(
     ("service_name", "account"), [("api", "api-service"), ("orders", "orders"), ("x" * 40, "x" * 30)]
 )

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias
+from urllib.parse import urlsplit
 
 import typer
 from rich.text import Text
@@ -102,6 +103,11 @@ class Names:
         """The address of the database."""
         return self.database or f"https://{self.project}-default-rtdb.firebaseio.com"
 
+    @property
+    def instance(self) -> str:
+        """The name of the database, for Firebase's tools."""
+        return (urlsplit(self.url).hostname or "").split(".")[0]
+
 
 def known_project(folder: Path, environment: Mapping[str, str] = os.environ) -> str | None:
     """Return the project that the environment, Firebase's file in this folder, or gcloud names."""
@@ -173,14 +179,19 @@ def _write(folder: Path, texts: Mapping[str, str]) -> tuple[list[str], list[str]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
-            path = folder / name
+            path, is_made = folder / name, False
             try:
                 # Never in place of a file that somebody makes at the same time.
                 with path.open("x", encoding="utf-8") as file:
+                    is_made = True
                     file.write(text)
             except FileExistsError:
                 kept.append(name)
                 continue
+            except BaseException:
+                if is_made:
+                    path.unlink()  # a part of it would be kept by the next call
+                raise
             if name.endswith(".sh"):
                 path.chmod(0o755)
             written.append(name)
@@ -198,6 +209,7 @@ def files(names: Names) -> Iterator[tuple[str, str]]:
         "{project}": names.project,
         "{region}": names.region,
         "{database}": names.url,
+        "{instance}": names.instance,
         "{uid}": json.dumps(names.uid),
         "{prefix}": prefix if names.prefix else "",
     }
@@ -211,7 +223,10 @@ def files(names: Names) -> Iterator[tuple[str, str]]:
     yield "Dockerfile", _DOCKERFILE
     yield ".dockerignore", ".git\n.venv\n__pycache__\n*.sh\n"
     yield "database.rules.json", json.dumps(adapted(shipped(), names.prefix, names.uid), indent=2) + "\n"
-    yield "firebase.json", json.dumps({"database": {"rules": "database.rules.json"}}, indent=2) + "\n"
+    rules: dict[str, str] = {"rules": "database.rules.json"}
+    # Firebase's tools heed an instance only in a list. Without one the rules go to the project's own database.
+    named = rules if names.database is None else [{"instance": names.instance, **rules}]
+    yield "firebase.json", json.dumps({"database": named}, indent=2) + "\n"
     yield "service.yaml", filled(_SERVICE)
     yield "deploy.sh", filled(_DEPLOY)
     yield "scheduler.sh", filled(_SCHEDULER)
@@ -335,7 +350,7 @@ if ! gcloud iam service-accounts describe "$ACCOUNT" --project {project} >/dev/n
     --project {project}
   gcloud artifacts repositories create services --repository-format docker --location {region} \\
     --project {project} || true
-  # These replace ALL rules of the database. If others use it, merge database.rules.json into theirs instead.
+  # These replace ALL rules of the database {instance}. If others use it, merge database.rules.json into theirs instead.
   npx firebase-tools deploy --only database --project {project}
   gcloud iam service-accounts create {account} --project {project}
 fi
