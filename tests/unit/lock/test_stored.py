@@ -143,6 +143,12 @@ def test_every_write_of_a_lock_can_be_finished() -> None:
     assert finished(after.to_json(), LOOK, NOW + 5_000)["nextAt"] == NOW + DAY
 
 
+def test_what_is_closed_stays_closed() -> None:
+    """Whatever is written to it: only a put opens it, although its schedule has ticks to come."""
+    missed = finished(entry(closed="missed", closedAt=NOW), LOOK, NOW + 5_000)
+    assert (missed["closed"], missed["closedAt"], missed["nextAt"]) == ("missed", NOW, NOW + DAY)
+
+
 def test_an_entry_without_a_tick_left_is_over() -> None:
     """The release of its last run closes it, but not while that run may be rerun."""
     once = {**entry(Bounded(at=to_datetime(NOW))), **ENDED}
@@ -180,12 +186,23 @@ def test_a_put_of_other_arguments_leaves_the_ticks_that_are_due(wanted: WantedSc
     assert (after["since"], after["nextAt"]) == (before["since"], NOW)
 
 
+def test_a_put_of_another_end_leaves_the_ticks_that_are_due() -> None:
+    """As one of other arguments does; but an entry that is over counts from the put on, as it is opened."""
+    before = entry()
+    after = written(put(before, WantedSchedule(Bounded("0 9 * * *", until=CHRISTMAS)), LOOK, NOW + 5_000))
+    assert (after["since"], after["nextAt"]) == (before["since"], NOW)
+    over = entry(Bounded("0 9 * * *", until=to_datetime(NOW)), closed="over", closedAt=NOW)
+    again = written(put(over, WantedSchedule(DAILY), LOOK, NOW + 2 * DAY + HOUR))
+    assert (again["since"], again["nextAt"]) == (NOW + 2 * DAY + HOUR, NOW + 3 * DAY)
+
+
 def test_a_put_of_another_schedule_counts_from_now_on() -> None:
     """A tick of the new line that was before the put doesn't exist, and neither does an unfinished one of the old."""
     before = finished({**entry(), **run(releasedAt=NOW + 1, expiresAt=NOW + 1)}, LOOK, NOW + 1)
     after = written(put(before, WantedSchedule(Bounded("* * * * *")), LOOK, NOW + 90_000))
     assert (after["since"], after["slot"], after["fence"]) == (NOW + 90_000, to_text(NOW), NOW)
     assert after["nextAt"] == NOW + 120_000
+    assert as_of_since(parse({**before, "since": NOW}, NOW)).unfinished is None
     seen = as_of_since(parse(after, NOW + 90_000))
     assert (seen.open_slot, seen.slot) == (None, to_text(NOW + 90_000))
 
@@ -251,6 +268,15 @@ def test_a_removal_may_ask_the_run_to_end() -> None:
     assert (asked["cancel"], asked["closedAt"]) == (NOW, NOW + 1_000)
     assert remove(asked, LOOK, NOW + 3_000, cancel=True) is KEPT
     assert "cancel" not in written(remove(entry(), LOOK, NOW, cancel=True))
+    assert "cancel" not in written(remove({**entry(), **run()}, LOOK, NOW + HOUR, cancel=True))
+
+
+def test_an_entry_is_running_until_it_is_released_or_has_died() -> None:
+    """Not in a minimum hold that follows its run, nor once its lock may be taken."""
+    held = {**entry(), **run()}
+    assert is_running(held, NOW + 60_999, 1_000)
+    assert not is_running(held, NOW + 61_000, 1_000)
+    assert not is_running({**held, "releasedAt": NOW + 5_000}, NOW + 6_000, 1_000)
 
 
 def test_nobody_claims_what_is_absent_or_closed() -> None:
