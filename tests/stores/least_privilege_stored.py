@@ -98,7 +98,7 @@ STORED_LEGAL = [
     _by(OVERRIDE, "DELETE", "delete what is closed and died", None, {**RUNNING, **GONE, "expiresAt": NOW}),
     _by(OVERRIDE, "DELETE", "delete it a minute early", None, {**GONE, "nextAt": NOW + MINUTE}),
     theirs("put an entry", FIRST),
-    theirs("put an entry with a since of a minute ago", {**FIRST, "since": NOW - MINUTE}),
+    theirs("put an entry with a since of now", {**FIRST, "since": NOW}),
     theirs("put other arguments", {**PUT, "args": "{}"}, PUT),
     theirs(
         "put another line", {**PUT, "line": "* * * * *", "since": NOW, "nextAt": NOW + MINUTE}, {**PUT, "passed": NOW}
@@ -109,6 +109,7 @@ STORED_LEGAL = [
     theirs("put off what has died by hand", {**BY_HAND, **LATER}, {**BY_HAND, **PUT}),
     theirs("put at the earliest time", {**PUT, "nextAt": NOW - MINUTE}, PUT),
     theirs("remove an entry", {**GONE, "closedAt": NOW, "nextAt": NOW + DAY}, {**PUT, "failures": 2}),
+    theirs("remove an entry by a slow clock", {**GONE, "closedAt": NOW - MINUTE, "nextAt": NOW + DAY}, PUT),
     theirs("remove a run", {**RUNNING, **GONE, "closedAt": NOW, "nextAt": NOW + DAY}, {**RUNNING, **PUT}),
     theirs("open what was removed", {**RUNNING, **PUT, "nextAt": NOW + DAY}, {**RUNNING, **GONE}),
     theirs("ask a run to end", {**RUNNING, **GONE, "cancel": RUNNING["fence"]}, {**RUNNING, **GONE}),
@@ -242,7 +243,10 @@ STORED_FORBIDDEN = [
     theirs("ask another run to end", {**RUNNING, **PUT, "cancel": 7}, {**RUNNING, **PUT}),
     theirs("close as over", {**PUT, "closed": "over", "closedAt": NOW}, PUT),
     theirs("a since that falls", {**PUT, "since": NOW - DAY - 1}, PUT),
-    theirs("a since of long ago", {**FIRST, "since": NOW - MINUTE - 1}),
+    theirs("a since of the past", {**FIRST, "since": NOW - 1}),
+    theirs("remove as of long ago", {**GONE, "closedAt": 0, "nextAt": NOW}, PUT),
+    theirs("remove as of more than a minute ago", {**GONE, "closedAt": NOW - MINUTE - 1, "nextAt": NOW}, PUT),
+    theirs("make closed older", {**GONE, "closedAt": 1}, GONE),
     theirs("put too early a look", {**PUT, "nextAt": NOW - MINUTE - 1}, PUT),
     theirs("put off a run", {**RUNNING, **LATER}, {**RUNNING, **PUT}),
     theirs(
@@ -258,6 +262,7 @@ STORED_FORBIDDEN = [
         for name, value in (
             ("acquired", "x"),
             ("expires", "x"),
+            ("kind", "once"),
             ("paused", True),
             ("pausedWith", "x"),
             ("cancel", RUNNING["fence"]),
