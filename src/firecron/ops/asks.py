@@ -54,6 +54,9 @@ def why_not_askable(declared: CatalogueEntry | None, lock: LockView | None) -> N
     """Return why nobody may be asked to run this job, given its lock (None without a node); None if one may."""
     if declared is None:
         return NotAsked("unknown", "its entry in the catalogue can't be read")
+    if declared.stored is not None:
+        remedy = Remedy("see its schedules", None, command("schedules", declared.name))
+        return NotAsked("stored", "it has no schedule of its own: it runs by stored schedules", remedy)
     if not declared.ticks:
         return NotAsked("no_ticks", "no instance runs it by itself: only a trigger does", Remedy("call its trigger"))
     if declared.disabled:

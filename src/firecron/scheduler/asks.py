@@ -113,7 +113,7 @@ class AskTaker:
 
     def look_if_due(self) -> None:
         """Follow the asks, or have somebody look at them, if that is this instance's turn."""
-        if self._runner.stopping or not self._registry.jobs():
+        if self._runner.stopping or not (self._registry.jobs() or self._registry.stored_jobs()):
             return
         rank, size = self._group.rank(_PLACE), self._group.size()
         self._is_first = rank is None or rank < _FIRST
@@ -183,7 +183,7 @@ class AskTaker:
             job = self._registry.get(ask.job)
         except UnknownJob:
             return None
-        return job if self._runner.wants(job) else None
+        return job if job.options.stored is None and self._runner.wants(job) else None
 
     def _run(self, job: Job, ask: AskedRun, known: _Known) -> None:
         """Run what is asked for, if it still is. If that has to wait, plan another try."""

@@ -9,12 +9,14 @@ import pytest
 from tests.simulation.fleet import Fleet
 from tests.simulation.instance import Instance
 from tests.simulation.network import Method, failing
-from tests.simulation.world import NAME, START, slot
+from tests.simulation.world import NAME, START, World, slot
 
-from firecron import distributed_cron
+from firecron import distributed_cron, scheduled
 from firecron.base.instants import to_text
 from firecron.errors import Unavailable
+from firecron.jobs.catalogue import declared, stored_fields
 from firecron.lock.asks import VALID, AskedRun, AskKind, Asks, new_ask, taken
+from firecron.ops.asks import NotAsked, RunAsks
 from firecron.store import Snapshot
 
 NEVER = "0 0 1 1 *"
@@ -133,6 +135,31 @@ def test_an_ask_that_is_over_is_removed_with_the_reason(happens: Callable[[Bench
     bench.world.store.set(f"cron-locks/{NAME}", None)
     bench.world.advance(120)
     assert bench.runs == []
+
+
+def test_a_job_of_stored_schedules_is_not_asked_for() -> None:
+    """It is refused. What a console has written is not run, and an instance with such jobs only removes it."""
+
+    @scheduled("remind")
+    def remind() -> None:
+        raise AssertionError("it has no arguments")
+
+    world = World()
+    one, operator = Instance(world, remind).live(), Instance(world).live()
+    one.start()
+    world.advance(90)
+    [job] = one.crons.registry.stored_jobs()
+    entry = declared(job.options, where="jobs", ticks=True, service="local", revision="r", stored=stored_fields(job))
+    world.store.set("cron-jobs/remind", {**entry.to_node(), "since": world.now(), "declaredAt": 1})
+    found = RunAsks(operator.locks.database).ask("remind")
+    assert isinstance(found, NotAsked)
+    assert (found.word, found.remedy and found.remedy.command) == ("stored", "firecron schedules remind")
+    assert world.store.get("cron-asks") is None
+    ask = new_ask("remind", "ann", world.now(), None, "run", None)
+    world.store.set("cron-asks/remind", ask.to_node())
+    world.advance(VALID / 1000 + 62)
+    assert world.store.get("cron-asks") is None
+    assert [event.slug for event in one.events if event.slug.startswith("ask.")] == ["ask.lapsed"]
 
 
 def test_an_ask_is_valid_for_five_minutes() -> None:
