@@ -342,7 +342,10 @@ def postgres() -> Iterator[int | None]:
             shutil.chown(made, **user)
         data = f"{made}/data"
         command = [found, "-D", data, "-A", "trust", "-U", "postgres", "--no-sync"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=made, **user)  # type: ignore[call-overload]
+        done = subprocess.run(  # type: ignore[call-overload]  # who it runs as
+            command, check=False, stdout=subprocess.DEVNULL, cwd=made, **user
+        )
+        done.check_returncode()
         port = free_port()
         server = subprocess.Popen(  # type: ignore[call-overload]  # who it runs as
             [str(Path(found).with_name("postgres")), "-D", data, "-p", str(port), "-k", made, "-h", "127.0.0.1"],

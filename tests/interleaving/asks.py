@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from greenlet import getcurrent, greenlet
@@ -229,17 +230,17 @@ class AskModel:
             if actor.request is None:
                 continue
             name = f"{actor.kind} {actor.request[0]}"
-            yield name, lambda actor=actor: self._land(actor)  # type: ignore[misc]  # bound
+            yield name, partial(self._land, actor)
             if self._budget["lose"] and " reads " not in name:
-                yield f"{name}, which is late", lambda actor=actor: self._lose(actor, "later")  # type: ignore[misc]
-                yield f"{name}, without a reply", lambda actor=actor: self._lose(actor, "now")  # type: ignore[misc]
+                yield f"{name}, which is late", partial(self._lose, actor, "later")
+                yield f"{name}, without a reply", partial(self._lose, actor, "now")
             if self._budget["kill"]:
-                yield f"{actor.kind} is killed", lambda actor=actor: self._kill(actor)  # type: ignore[misc]  # bound
+                yield f"{actor.kind} is killed", partial(self._kill, actor)
         for late in self._late:
-            yield f"{late[0].kind} {late[1]} after all", lambda late=late: self._arrive(late)  # type: ignore[misc]
+            yield f"{late[0].kind} {late[1]} after all", partial(self._arrive, late)
         for name in PASSES:
             if self._budget[name] and any(actor.request for actor in self.actors):
-                yield f"a {name} passes", lambda name=name: self._pass(name)  # type: ignore[misc]  # bound
+                yield f"a {name} passes", partial(self._pass, name)
 
     def _land(self, actor: Actor) -> None:
         assert actor.request is not None

@@ -15,7 +15,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 from greenlet import getcurrent, greenlet
@@ -254,17 +254,17 @@ class HoldModel:
             if actor.request is None:
                 continue
             name = f"{actor.kind} {actor.request[0]}"
-            yield name, lambda actor=actor: self._land(actor)  # type: ignore[misc]  # bound
+            yield name, partial(self._land, actor)
             if self._budget["lose"] and " writes " in name:
-                yield f"{name}, which is late", lambda actor=actor: self._lose(actor, "later")  # type: ignore[misc]
-                yield f"{name}, without a reply", lambda actor=actor: self._lose(actor, "now")  # type: ignore[misc]
+                yield f"{name}, which is late", partial(self._lose, actor, "later")
+                yield f"{name}, without a reply", partial(self._lose, actor, "now")
             if self._budget["crash"]:
-                yield f"{actor.kind} dies", lambda actor=actor: self._crash(actor)  # type: ignore[misc]  # bound
+                yield f"{actor.kind} dies", partial(self._crash, actor)
         for late in self._late:
-            yield f"{late[0].kind} {late[1]} after all", lambda late=late: self._arrive(late)  # type: ignore[misc]
+            yield f"{late[0].kind} {late[1]} after all", partial(self._arrive, late)
         for deed in self._deeds:
             if self._may(deed):
-                yield f"an operator: {deed}", lambda deed=deed: self._do(deed)  # type: ignore[misc]  # bound
+                yield f"an operator: {deed}", partial(self._do, deed)
 
     def _land(self, actor: Actor) -> None:
         assert actor.request is not None
