@@ -15,7 +15,8 @@ Nothing rests on this but when a tick starts: each claim reads the node and comp
 
     no looker at all             the next beat of some instance finds what is due: within two heartbeats
     two lookers, one entry       one of the claims is refused; of two looks that write, one finds the node changed
-    a put, after the query       it rings `cron-bell` if it is due soon, and lookers ask again
+    a put, after the query       it rings `cron-bell` if it is due soon, and lookers ask again. Of a burst of puts the
+                                 first is followed at once, and the rest a second later
     a put, before the bell's     the stream begins with the last bell, which is compared with the time of the query
       stream is open
     a removal, after the query   the claim is refused
@@ -65,6 +66,8 @@ _AHEAD = 2
 _SPREAD = 2.0
 # After so many claims in a row that others have won, the rest is asked for again.
 _LOST = 3
+# Milliseconds between two looks that follow a bell.
+_BETWEEN_RINGS = 1_000.0
 # Milliseconds between two readings of all entries, where there is no index.
 _WITHOUT_INDEX = 300_000
 
@@ -91,8 +94,11 @@ class _StoredJob:
     under_way: dict[str, bool] = field(default_factory=dict)  # of each: whether it is long due
     older_from: tuple[int, str] | int | None = None
     lost: int = 0
-    follow: Follow | None = None
-    # On the monotonic clock: when all entries may be read again without an index, and when they are mended again.
+    is_listening: bool = False
+    rung: int = 0  # the last bell that was heard
+    is_ringing: bool = False  # a look follows it
+    # On the monotonic clock: when a bell may be followed again, all entries be read again without an index, and mended.
+    rings_at: float = 0.0
     read_all_at: float = 0.0
     mends_at: float = 0.0
 
@@ -130,13 +136,13 @@ class Lookers:
     def _begin_process(self) -> None:
         self._lock = threading.Lock()
         self._watched: dict[str, _StoredJob] = {}
+        self._follow: Follow | None = None
 
     def forget(self) -> None:
         """Look no more: drop what is planned. Attempts that are under way go on."""
         with self._lock:
-            watched, self._watched = list(self._watched.values()), {}
-        for one in watched:
-            self._unfollow(one)
+            self._watched = {}
+        self._unfollow()
 
     # --- who looks
 
@@ -159,8 +165,12 @@ class Lookers:
             watched = self._watched.get(job.name)
             if watched is None or watched.job is not job:
                 watched = self._watched[job.name] = _StoredJob(job)
+        self._look(watched)
+
+    def _look(self, watched: _StoredJob, *, is_rung: bool = False) -> None:
+        job = watched.job
         try:
-            self._ask(watched)
+            self._ask(watched, is_rung=is_rung)
             self._mend_if_due(watched)
         except NoIndex as error:
             self._say_once("schedules.no_index", job.name, logging.ERROR, f'"{job.name}": {error}', str(error))
@@ -182,12 +192,15 @@ class Lookers:
                 return
             watched.planned.clear()
             watched.line.clear()
-            watched.until, watched.older_from = 0, None
-        self._unfollow(watched)
+            watched.until, watched.older_from, watched.is_listening = 0, None, False
+            is_last = not any(one.is_listening for one in self._watched.values())
+        if is_last:
+            self._unfollow()
 
     # --- what is asked for
 
-    def _ask(self, watched: _StoredJob) -> None:
+    def _ask(self, watched: _StoredJob, *, is_rung: bool) -> None:
+        """Ask for what is due soon; for what is long due as well, but not because of a bell: no put is of that."""
         database, job = self._database, watched.job
         now = database.clock.now(database.deadline()).server
         pause = pause_in(_fields(database.node(database.paths.lock(job.name))))
@@ -195,7 +208,7 @@ class Lookers:
         horizon = now + round(_AHEAD * database.settings.heartbeat * 1000)
         with self._lock:
             watched.hold = pause if pause is not None and pause.holds(now) else None
-            before = dict(watched.planned)
+            before = {name: one for name, one in watched.planned.items() if not (is_rung and one.is_old)}
         start: tuple[int, str] | int = fresh
         found: list[tuple[str, object]] = []
         while True:
@@ -205,6 +218,8 @@ class Lookers:
                 break
             start = _last(page)
         self._replan(watched, before, found, now, horizon)
+        if is_rung:
+            return
         with self._lock:
             watched.older_from = 1
         self._ask_older(watched, fresh - 1)
@@ -292,25 +307,50 @@ class Lookers:
     # --- the bell
 
     def _listen(self, watched: _StoredJob) -> None:
-        """Hear of puts that are soon due."""
-        database = self._database
-        if watched.follow is None and database.streams.can_watch and not self._lanes.stopping:
-            watched.follow = Follow(database.paths.bell(watched.job.name), partial(self._heard, watched))
-            database.streams.add(watched.follow)
+        """Hear of puts that are soon due. One stream has the bells of all jobs."""
+        streams = self._database.streams
+        if watched.is_listening or not streams.can_watch or self._lanes.stopping:
+            return
+        with self._lock:
+            watched.is_listening = True
+            follow = self._follow = self._follow or Follow(self._database.paths.bells, self._heard)
+        streams.add(follow)
+        self._heard()  # since the query, if the stream is open already
 
-    def _heard(self, watched: _StoredJob) -> None:
-        follow = watched.follow
+    def _heard(self) -> None:
+        follow = self._follow
         update = None if follow is None else follow.fresh()
-        rung = None if update is None else number(update.node)
-        if rung is not None and rung > watched.asked_at - self._database.margin and watched.until:
-            self.crew.submit(partial(self._ring, watched, rung))
+        if update is None:
+            return
+        mono, bells, ringing = self._database.timing.mono(), _fields(update.node), list[tuple[_StoredJob, float]]()
+        with self._lock:
+            for watched in self._watched.values():
+                bell = number(bells.get(watched.job.name))
+                if bell is None or bell <= watched.rung or not watched.until:
+                    continue
+                watched.rung = bell
+                if not watched.is_ringing and self._is_news(watched):
+                    watched.is_ringing = True
+                    ringing.append((watched, max(0.0, watched.rings_at - mono) / 1000))
+        for watched, seconds in ringing:
+            self._lanes.agenda.after(seconds, partial(self.crew.submit, partial(self._ring, watched)))
 
-    def _ring(self, watched: _StoredJob, rung: int) -> None:
-        if rung > watched.asked_at - self._database.margin:
-            self.look(watched.job)
+    def _is_news(self, watched: _StoredJob) -> bool:
+        """Return whether the last query may not have seen what the bell tells of."""
+        return watched.until > 0 and watched.rung > watched.asked_at - self._database.margin
 
-    def _unfollow(self, watched: _StoredJob) -> None:
-        follow, watched.follow = watched.follow, None
+    def _ring(self, watched: _StoredJob) -> None:
+        """Look again, for all bells up to now: those that come while the database answers need another look."""
+        with self._lock:
+            watched.is_ringing = False
+            watched.rings_at = self._database.timing.mono() + _BETWEEN_RINGS
+            is_news = self._is_news(watched)
+        if is_news and not self._lanes.stopping:
+            self._look(watched, is_rung=True)
+
+    def _unfollow(self) -> None:
+        with self._lock:
+            follow, self._follow = self._follow, None
         if follow is not None:
             self._database.streams.discard(follow)
 

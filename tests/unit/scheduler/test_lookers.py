@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from firecron import FireCron, LockService, Run, scheduled
 from firecron.base.clocks import Deadline
 from firecron.base.instants import to_milliseconds
 from firecron.errors import NoIndex, StoreError, Unavailable
+from firecron.lock.waiting import Follow, Update
 from firecron.settings import load
 from firecron.testing import FakeClock, MemoryStore, Rehearsal
 from firecron.testing.rehearsal import Inline
@@ -356,6 +358,58 @@ def test_without_an_index_each_beat_serves_what_was_read(reminders: Reminders) -
         clock.advance(30)
         crons.work()
     assert [key for key, _ in reminders.sent] == ["remind:42:2026-11-18T08:58:00Z", "remind:43:2026-11-18T09:08:00Z"]
+
+
+class Rung(MemoryStore):
+    """A database that notes the queries; the test is the stream."""
+
+    def __init__(self, now: Any) -> None:
+        super().__init__(now)
+        self.queries: list[tuple[str, Any]] = []
+
+    def query(self, path: str, order_by: str, deadline: Deadline, **rest: Any) -> list[tuple[str, object]]:
+        self.queries.append((path.removeprefix("cron-schedules/"), rest.get("start")))
+        return super().query(path, order_by, deadline, **rest)
+
+    def watch(self, path: str, deadline: Deadline) -> Any:
+        raise AssertionError("no stream has a thread here")
+
+
+def test_a_burst_of_bells_is_followed_by_one_look_a_second(reminders: Reminders) -> None:
+    """One stream has the bells of all jobs. A look because of a bell asks for what is due soon, and nothing else."""
+    clock = FakeClock("2026-11-18T08:00:00Z")
+    store = Rung(clock.now)
+    crons = FireCron(reminders, settings=load(), store=store, timing=clock, crew=Inline(), has_threads=False)
+    lookers, streams = crons.engine.lookers, crons.database.streams
+    follows: list[Follow] = []
+    streams.begin = lambda run: None
+    streams.add = follows.append  # type: ignore[method-assign, assignment]  # noted, not opened
+    for name in ("remind", "nightly"):
+        lookers.look(crons.registry.get(name))
+    assert {follow.path for follow in follows} == {"cron-bell"}
+    follow, numbers = follows[0], count(1)
+
+    def ring(*names: str) -> None:
+        now = to_milliseconds(clock.time)
+        follow.update = Update(next(numbers), dict.fromkeys(names, now))
+        follow.wake()
+        crons.work()
+
+    clock.advance(10)
+    crons.work()
+    store.queries.clear()
+    for _ in range(10):
+        ring("remind")
+        clock.advance(0.05)
+    assert [name for name, _ in store.queries] == ["remind"]
+    for _ in range(2):
+        clock.advance(1)
+        crons.work()
+    assert [name for name, _ in store.queries] == ["remind", "remind"]
+    start = to_milliseconds("2026-11-18T08:00:10Z") - crons.registry.get("remind").options.grace
+    assert store.queries[0] == ("remind", start)
+    ring("nightly")
+    assert [name for name, _ in store.queries] == ["remind", "remind", "nightly"]
 
 
 def test_an_instance_that_does_not_take_the_arguments_leaves_the_entry(test: Rehearsal, reminders: Reminders) -> None:
