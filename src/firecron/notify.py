@@ -13,7 +13,8 @@ notifies lives, nobody is told: `/health` and pings are for that.
 
 No message delays a run. It waits in an `outbox`, whose thread claims it, sends it and notes that it was taken. Each
 channel has five seconds and two tries; a channel that hangs delays no other one. If one doesn't take the message, the
-event `notify.failed` says so, and the next look sends it there once more, for as long as the job stays so.
+event `notify.failed` says so, and the next look sends it there once more, for as long as the job stays so. One that
+gave no reply may have it: it gets the message with the same `id`, and ever more seldom, up to an hour apart.
 
 The URL of a channel is a secret: who knows it can write there. It is in no log, no error and no node.
 """
@@ -42,7 +43,7 @@ from firecron.lock.protocol import editing
 from firecron.ops.health import JobVerdict
 from firecron.ops.mutes import Mute, read_mutes
 from firecron.ops.status import Declared, Nodes, Status
-from firecron.ops.told import CLAIM, SILENCE, WELL, Silence, Told, ToldWord, observe, read_told, taken, word_of
+from firecron.ops.told import CLAIM, WELL, Silence, Told, ToldWord, observe, put_off, read_told, taken, word_of
 from firecron.ops.views import children
 from firecron.outbox import Http, NotTaken, Outbox, check_reply, is_url, last_moments, may_speak, report_runs
 from firecron.store import Snapshot
@@ -131,7 +132,7 @@ _TITLES: Mapping[ToldWord, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What people are told of a job. `id` is another one for each claim, `was` the word of the message before."""
+    """What people are told of a job. `id` stays if it is sent again, `was` is the word of the message before."""
 
     id: str
     word: ToldWord
@@ -285,7 +286,7 @@ class _Notice:
     the job is looked at when this is sent.
 
     What was claimed is the `message`, and `known` is the job's node after that. The channels in `sent` have taken it,
-    and those in `refused` never will.
+    and those in `refused` never will. If `may_be_there`, one has given no reply.
     """
 
     job: str
@@ -298,6 +299,7 @@ class _Notice:
     known: Snapshot | None = None
     sent: set[str] = field(default_factory=set)
     refused: dict[str, NotTaken] = field(default_factory=dict)
+    may_be_there: bool = False
 
 
 class _Notifier:
@@ -365,6 +367,7 @@ class _Notifier:
         assert message is not None, "a message was claimed"
         wanted = [one for one in self._channels if one.name not in notice.sent and one.name not in notice.refused]
         failed = self._send_to(wanted, message)
+        notice.may_be_there |= any(error.may_have_it for error in failed.values())
         notice.refused |= {name: error for name, error in failed.items() if error.is_final}
         took = {channel.name for channel in wanted} - failed.keys()
         notice.sent |= took
@@ -377,8 +380,13 @@ class _Notifier:
             raise NotTaken(why, is_final=failed.keys() <= notice.refused.keys(), pause=max(pauses, default=None))
 
     def lost(self, notice: _Notice, why: str) -> None:
-        """Say that a message was not taken: the next look sends it once more."""
+        """Say that a message was not taken: a later look sends it once more."""
         names = [one.name for one in self._channels if one.name not in notice.sent]
+        if notice.may_be_there:
+            try:
+                self._edit(notice, lambda node, now: _written(put_off(node, now, notice.token)))
+            except StoreError as error:
+                why = f"{why}; that it may be there can't be noted, so it may be sent again soon: {_why(error)}"
         self._emit_failure(notice.job, " ".join(names), why)
 
     def close(self) -> None:
@@ -390,7 +398,7 @@ class _Notifier:
         patience, found = self._patience, (notice.verdict, notice.word)
         if notice.verdict is None:
             patience, found = 0, self._find(notice.job)
-        elif not self._holds(notice):
+        elif not self._is_current(notice):
             return False
         verdict, word = found
         if verdict is None or word is None:
@@ -403,8 +411,7 @@ class _Notifier:
             before = read_told(node)
             was = WELL if before is None else before.last
             is_new = before is None or before.verdict != word or before.token is None
-            result = observe(node, word, verdict.since, now, notice.token, patience)
-            return result.to_node() if isinstance(result, Told) else SILENCE
+            return _written(observe(node, word, verdict.since, now, notice.token, patience))
 
         told = self._edit(notice, decide)
         if told is None or told.token != notice.token or told.sent_at is not None:
@@ -412,13 +419,21 @@ class _Notifier:
         notice.sent |= told.sent_to
         at = told.again_at - CLAIM
         notice.message = Message(
-            notice.token, word, was, told.since, at, told.changes, verdict, notice.error, self._link(notice.job)
+            told.id or notice.token,
+            word,
+            was,
+            told.since,
+            at,
+            told.changes,
+            verdict,
+            notice.error,
+            self._link(notice.job),
         )
         if patience and is_new:
             self._emit_turn(notice.message)
         return True
 
-    def _holds(self, notice: _Notice) -> bool:
+    def _is_current(self, notice: _Notice) -> bool:
         """Return whether a look's notice may still be true. One that waited long is dropped: the next look comes."""
         now = self._now()
         mute = self._mutes(notice.job).get(notice.job)  # that of the look may be five minutes old
@@ -482,8 +497,7 @@ class _Notifier:
         """Note that these channels have taken the message. If that fails, it may be told twice."""
 
         def decide(node: object, now: int) -> Mapping[str, object] | Silence:
-            result = taken(node, message.word, now, notice.token, notice.sent, by_all=by_all)
-            return result.to_node() if isinstance(result, Told) else SILENCE
+            return _written(taken(node, message.word, now, notice.token, notice.sent, by_all=by_all))
 
         try:
             self._edit(notice, decide)
@@ -529,6 +543,10 @@ class _Notifier:
     def _emit_failure(self, name: str, channels: str, why: str) -> None:
         message = f'A message about "{name}" was not taken ({channels}): {why}'
         self._database.events.emit("notify.failed", name, logging.WARNING, message, channels=channels, why=why)
+
+
+def _written(result: Told | Silence) -> Mapping[str, object] | Silence:
+    return result.to_node() if isinstance(result, Told) else result
 
 
 def _why(error: StoreError) -> str:

@@ -97,12 +97,16 @@ MessageT_contra = TypeVar("MessageT_contra", contravariant=True)
 class NotTaken(Exception):
     """A service didn't take a message. If `is_final`, another try can't end otherwise.
 
+    If `may_have_it`, no reply came once the message was sent: the service may have taken it.
     `pause` is how many seconds the service has asked to be left alone; None: it has not said.
     """
 
-    def __init__(self, why: str, *, is_final: bool = False, pause: float | None = None) -> None:
+    def __init__(
+        self, why: str, *, is_final: bool = False, pause: float | None = None, may_have_it: bool = False
+    ) -> None:
         super().__init__(why)
         self.is_final = is_final
+        self.may_have_it = may_have_it
         self.pause = pause
 
 
@@ -260,7 +264,7 @@ class Http:
         try:
             return transport.send("GET" if body is None else "POST", target, sent, body, deadline)
         except NoReply as error:
-            raise NotTaken(str(error)) from error
+            raise NotTaken(str(error), may_have_it=error.was_sent) from error
 
     def close(self) -> None:
         """Close the connections."""

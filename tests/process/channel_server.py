@@ -30,14 +30,15 @@ class ChannelServer:
     """`replies` are the next ones of each channel, as status and headers; 200 after them.
 
     A channel that is `bad` keeps its messages without a reply (`hangs`), drips one, or closes the connection, all
-    without noting that any has come. A message to a channel that `stalls` is noted, and gets no reply.
+    without noting that any has come. A message to a channel that `stalls` or `swallows` is noted, and gets no reply:
+    the one keeps the connection, the other closes it.
     """
 
     def __init__(self, host: str) -> None:
         self.host = host
         self.posted: list[Posted] = []
         self.replies: dict[str, list[tuple[int, dict[str, str]]]] = {}
-        self.bad: dict[str, Literal["hangs", "drips", "closes", "stalls"]] = {}
+        self.bad: dict[str, Literal["hangs", "drips", "closes", "stalls", "swallows"]] = {}
         self.reached: list[str] = []
         self._changed = threading.Condition()
         self.is_over = threading.Event()
@@ -94,8 +95,8 @@ def channel_server() -> Iterator[ChannelServer]:
                 return
             headers = {name.lower(): value for name, value in self.headers.items()}
             status, sent = service.take(Posted(channel, json.loads(body), body, headers))
-            if badness == "stalls":
-                service.is_over.wait(BOUND)
+            if badness in ("stalls", "swallows"):
+                service.is_over.wait(0 if badness == "swallows" else BOUND)
                 self.close_connection = True
                 return
             self.send_response(status)

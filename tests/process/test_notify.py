@@ -381,6 +381,41 @@ def test_a_mute_is_heard_at_once(fleet: Fleet) -> None:
     assert fleet.titles() == ['"digest" is late']
 
 
+def test_a_channel_that_gives_no_reply_gets_the_message_ever_more_seldom(fleet: Fleet, server: ChannelServer) -> None:
+    """It may have the message: so that comes after 60 s, 120 s and so on up to an hour, and always under one id."""
+    instance = fleet.instance("webhook")
+    server.bad["webhook"] = "swallows"
+    instance.run(ValueError("no mail"))
+    counts = [len(server.posted)]
+    for _ in range(12):
+        fleet.look()
+        counts.append(len(server.posted))
+    # In two tries each: after 0, 5, 10, 15, 25 and 45 minutes.
+    assert counts == [2, 4, 6, 8, 8, 10, 10, 10, 10, 12, 12, 12, 12]
+    assert len({one.message["id"] for one in server.posted}) == 1
+    server.bad.clear()
+    fleet.look(after=HOUR)
+    assert (len(server.posted), "sentAt" in fleet.told()) == (13, True)
+    assert server.posted[-1].message["id"] == server.posted[0].message["id"]
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_channel_that_has_no_message_for_certain_gets_it_at_each_look(
+    fleet: Fleet, server: ChannelServer, is_there: bool
+) -> None:
+    """A refused connection and an error of the service leave no doubt: nobody waits for longer than for a look."""
+    instance = fleet.instance("slack")
+    if not is_there:
+        instance.end()
+        instance.end = notify(instance.crons, slack=f"http://127.0.0.1:1/{SECRET}")
+    server.replies["slack"] = [(500, {})] * 20
+    instance.run(ValueError("no mail"))
+    for _ in range(5):
+        fleet.look()
+    assert len(instance.said("notify.failed")) == 6
+    assert "unanswered" not in fleet.told()
+
+
 def test_a_run_ends_while_its_message_hangs(fleet: Fleet, server: ChannelServer) -> None:
     """What waits for a channel is no run: the next one begins and ends meanwhile."""
     instance = fleet.instance("slack")

@@ -341,13 +341,13 @@ FORBIDDEN = [
     ),
     *(
         put(f"a {name} of what was told that is {value!r:.20}", {**SENT_NOTICE, name: value}, path=NOTICE)
-        for name, most in (("last", 20), ("sentTo", 1_000), ("token", 100), ("verdict", 20))
+        for name, most in (("id", 100), ("last", 20), ("sentTo", 1_000), ("token", 100), ("verdict", 20))
         for value in (7, "x" * (most + 1))
     ),
     *(
         put(f"a {name} of what was told that is no number", {**SENT_NOTICE, name: "soon"}, path=NOTICE)
         for name in SENT_NOTICE
-        if name not in ("last", "sentTo", "token", "verdict")
+        if name not in ("id", "last", "sentTo", "token", "verdict")
     ),
     *(put(f"what was told of {name}", SENT_NOTICE, path=f"cron-told/{name}") for name in ("1job", f"{LONGEST}j")),
     put("a run of no job", RAN, path=RUN.replace("job", "1job")),

@@ -76,7 +76,8 @@ TAKEN_BY: Node = {"takenBy": "t" * 100}
 OLD_ASK: Node = {**ASKED, "at": NOW - 240_000, "id": "00ffa2"}
 NOTICE = "cron-told/job"
 CLAIMED_NOTICE: Node = {
-    "againAt": NOW + 86_400_000, "changes": 1, "failingAt": NOW, "last": "x" * 20, "lateAt": NOW, "okAt": NOW,
+    "againAt": NOW + 86_400_000, "changes": 1, "failingAt": NOW, "id": "x" * 100, "last": "x" * 20, "lateAt": NOW,
+    "okAt": NOW, "unanswered": 1,
     "since": NOW, "stuckAt": NOW, "token": "x" * 100, "unattendedAt": NOW, "verdict": "x" * 20,
 }  # fmt: skip
 SENT_NOTICE: Node = {**CLAIMED_NOTICE, "changes": 0, "sentAt": NOW, "sentTo": "x" * 1_000}
@@ -129,6 +130,7 @@ BOUNDS: list[tuple[str, Node, str, int, int]] = [
     (ENTRY, DECLARED, "ttl", 0, 86_400),
     (ENTRY, EVERY, "every", 1, 31_622_400),
     (NOTICE, SENT_NOTICE, "againAt", 0, NOW + DAY),
+    (NOTICE, SENT_NOTICE, "unanswered", 0, 1_000_000),
     (NOTICE, SENT_NOTICE, "changes", 0, 1_000_000),
     *(
         (NOTICE, SENT_NOTICE, name, 0, NOW + MINUTE)

@@ -6,8 +6,10 @@ no node. Instants are milliseconds of RTDB's clock:
     verdict     the word that was found last: failing, stuck, late, unattended, or ok
     since       since when, as the verdict has it, else when it was found
     token       the instance that sends the message about this word; missing: nobody has begun to
+    id          the token of the first claim of this message, which stays its id however often it is sent
     sentAt      when all channels of that instance had taken it, or it was found that nothing is to be sent
     againAt     from then on, without `sentAt`, the next look may claim the message
+    unanswered  how often it was sent to a channel that gave no reply, and so may have it
     sentTo      the channels that have taken it, with blanks between
     last        the word of the last message that a channel has taken; missing: that is not known
     changes     how often the word has changed since that message
@@ -18,7 +20,7 @@ A message is claimed, sent and noted, and each change of the node is a compare-a
 
     look     the word has changed, or its message is due: `observe` says whether to claim it, and what is written then
     send     to each channel that is not in `sentTo`
-    note     `taken`: what was taken, and by whom
+    note     `taken`: what was taken, and by whom; `put_off`: a channel gave no reply
 
 The run whose release has made a job fail, or has ended that, is believed at once. A look at all jobs is believed once a
 later look finds the same: what lasts for a moment, as in a deployment, is nobody's business. So the first look writes
@@ -34,6 +36,8 @@ What may interleave, and what becomes of it:
     kill -9 between claim and message   nobody sends within 60 s; then the next look claims it anew
     kill -9 between message and note    the same: the message is doubled. So it is if the note can't be written
     no channel takes it                 as after a kill -9: the next look claims it, for as long as the word stays
+    a channel may have it, but gave     the next claim comes after 60 s, then 120 s, doubling up to an hour, with the
+      no reply, or too late             same id. Until then any other channel that lacks it waits, too
     some channels take it               `sentTo` has them, and the next claim of this word is for the others
     a sender is frozen for over 60 s    another one sends the message, and so does this one: doubled
     the word changes while the old      whether that message arrives is not known, so `last` goes, and the new word is
@@ -84,6 +88,8 @@ class Told:
     sent_at: int | None = None
     again_at: int = 0
     sent_to: frozenset[str] = frozenset()
+    id: str | None = None
+    unanswered: int = 0
     last: ToldWord | None = None
     changes: int = 0
     at: Mapping[ToldWord, int] = field(default_factory=dict)
@@ -94,6 +100,8 @@ class Told:
             "verdict": self.verdict,
             "since": self.since,
             "token": self.token,
+            "id": self.id,
+            "unanswered": self.unanswered or None,
             "sentAt": self.sent_at,
             "againAt": self.again_at,
             "sentTo": " ".join(sorted(self.sent_to)) or None,
@@ -108,7 +116,7 @@ def read_told(node: object) -> Told | None:
     """Return what a node says; None if there is none, or it can't be read."""
     if not isinstance(node, Mapping) or (verdict := _word(node.get("verdict"))) is None:
         return None
-    token, sent_to = node.get("token"), node.get("sentTo")
+    token, sent_to, given = node.get("token"), node.get("sentTo"), node.get("id")
     told = {word: at for word in _WORDS if (at := number(node.get(f"{word}At"))) is not None}
     return Told(
         verdict,
@@ -117,6 +125,8 @@ def read_told(node: object) -> Told | None:
         number(node.get("sentAt")),
         number(node.get("againAt")) or 0,
         frozenset(sent_to.split()) if isinstance(sent_to, str) else frozenset(),
+        given if isinstance(given, str) else None,
+        max(0, number(node.get("unanswered")) or 0),
         _word(node.get("last")),
         max(0, number(node.get("changes")) or 0),
         told,
@@ -178,7 +188,7 @@ def _earliest(told: Told) -> int:
 
 
 def _claimed(told: Told, now: int, token: str) -> Told:
-    return replace(told, token=token, again_at=now + CLAIM)
+    return replace(told, token=token, id=told.id or token, again_at=now + CLAIM)
 
 
 def taken(
@@ -192,3 +202,12 @@ def taken(
     if told.token != token:
         return replace(told, last=word) if told.token is None and told.sent_at is None else told
     return replace(told, sent_at=now if by_all else None, sent_to=told.sent_to | set(channels), last=word, changes=0)
+
+
+def put_off(node: object, now: int, token: str) -> Told | Silence:
+    """Return what is to be written once a channel gave no reply to the message that was claimed with this token."""
+    told = read_told(node)
+    if told is None or told.token != token or told.sent_at is not None:
+        return SILENCE
+    pause = min(CLAIM * 2 ** min(told.unanswered, 10), SELDOM)
+    return replace(told, unanswered=told.unanswered + 1, again_at=now + pause)

@@ -11,14 +11,15 @@ class DeadlineExceeded(TimeoutError):
 
 
 class NoReply(Exception):
-    """No whole reply came before the deadline. The server may have read the request.
+    """No whole reply came before the deadline. The server may have read the request, unless none `was_sent`.
 
     The text of the exception names the `cause`.
     """
 
-    def __init__(self, cause: BaseException) -> None:
+    def __init__(self, cause: BaseException, *, was_sent: bool = True) -> None:
         super().__init__(named(cause))
         self.cause = cause
+        self.was_sent = was_sent
 
 
 def find_cause(error: BaseException, handled: BaseException | None = None) -> BaseException:

@@ -397,6 +397,10 @@ class TlsConnection(PlainConnection, HTTPSConnection):
 # --- calls
 
 
+class _NotConnected(OSError):
+    """There was no connection, so nothing was sent."""
+
+
 class _Needs(threading.local):
     """Whether the calling thread needs a new connection for its next read, and for its next write."""
 
@@ -437,7 +441,7 @@ class Transport:
         except BaseException as error:
             needs.new_for_read = needs.new_for_write = True
             if isinstance(error, FAILURES):
-                raise NoReply(find_cause(error, handled)) from error
+                raise NoReply(find_cause(error, handled), was_sent=not isinstance(error, _NotConnected)) from error
             raise
         if is_read:
             needs.new_for_read = False
@@ -460,7 +464,7 @@ class Transport:
             lines.append(f"Content-Length: {len(body)}")
         head = "\r\n".join([*lines, "", ""])
         if not head.count("\r") == head.count("\n") == len(lines) + 1:
-            raise NoReply(ValueError("a line break in a header would begin another header"))
+            raise NoReply(ValueError("a line break in a header would begin another header"), was_sent=False)
         return head.encode("latin-1") + (body or b"")
 
     def rest(self) -> None:
@@ -491,8 +495,11 @@ class _PlainPool(HTTPConnectionPool):
                 connection.close()
             connection.deadline = deadline
             if connection.is_closed:
-                connection.timeout = left(deadline)
-                self.connect(connection)
+                try:
+                    connection.timeout = left(deadline)
+                    self.connect(connection)
+                except FAILURES as error:
+                    raise _NotConnected from error
             reply = connection.exchange(request, most)
         except BaseException:
             connection.close()

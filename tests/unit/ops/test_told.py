@@ -13,7 +13,7 @@ from tests.unit.ops.declared import JOB, job
 
 from firecron.ops.health import JobVerdict, VerdictWord
 from firecron.ops.mutes import Mute
-from firecron.ops.told import CLAIM, SELDOM, Silence, Told, ToldWord, observe, read_told, taken, word_of
+from firecron.ops.told import CLAIM, SELDOM, Silence, Told, ToldWord, observe, put_off, read_told, taken, word_of
 
 MINUTE, HOUR = 60_000, 3_600_000
 PATIENCE = 150_000
@@ -44,6 +44,11 @@ class Room:
 
     def note(self, word: ToldWord, token: str, *channels: str, by_all: bool = True) -> None:
         found = taken(self.node, word, self.now, token, channels or ("slack",), by_all=by_all)
+        if isinstance(found, Told):
+            self.node = found.to_node()
+
+    def put_off(self, token: str) -> None:
+        found = put_off(self.node, self.now, token)
         if isinstance(found, Told):
             self.node = found.to_node()
 
@@ -191,6 +196,38 @@ def test_the_channels_that_lack_a_message_get_it_at_the_next_claim(room: Room) -
     assert not room.tell("failing", PATIENCE)
 
 
+def test_a_channel_without_a_reply_waits_twice_as_long_each_time_under_one_id(room: Room) -> None:
+    """From a minute to an hour; the next word begins anew, with an id of its own."""
+    first, pauses, ids = room.observe("failing"), [], set()
+    token = first
+    for _ in range(9):
+        assert token is not None
+        ids.add(room.told.id)
+        room.put_off(token)
+        pauses.append((room.told.again_at - room.now) // MINUTE)
+        room.pass_by(room.told.again_at - room.now - 1)
+        assert room.observe("failing", PATIENCE) is None
+        room.pass_by(1)
+        token = room.observe("failing", PATIENCE)
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert ids == {first}
+    second = room.observe("ok")
+    assert (room.told.id, room.told.unanswered) == (second, 0)
+
+
+def test_only_who_sends_a_message_puts_it_off(room: Room) -> None:
+    """Not who was overtaken, nor once every channel has taken it."""
+    first = room.observe("failing")
+    assert first is not None
+    room.pass_by(CLAIM)
+    second = room.observe("failing")
+    assert second is not None
+    assert isinstance(put_off(room.node, room.now, first), Silence)
+    room.note("failing", second)
+    assert isinstance(put_off(room.node, room.now, second), Silence)
+    assert isinstance(put_off(None, room.now, second), Silence)
+
+
 def test_a_note_about_a_forgotten_job_writes_nothing() -> None:
     """Its node went with its entry."""
     assert isinstance(taken(None, "failing", NOW, "mine", ["slack"], by_all=True), Silence)
@@ -198,7 +235,9 @@ def test_a_note_about_a_forgotten_job_writes_nothing() -> None:
 
 def test_a_node_is_read_as_it_was_written() -> None:
     """Every field goes there and back."""
-    told = Told("late", 1, "t", 2, 3, frozenset({"slack", "teams"}), "ok", 4, {"late": 5, "ok": 6, "failing": 7})
+    told = Told(
+        "late", 1, "t", 2, 3, frozenset({"slack", "teams"}), "i", 9, "ok", 4, {"late": 5, "ok": 6, "failing": 7}
+    )
     assert read_told(told.to_node()) == told
 
 
@@ -231,7 +270,7 @@ STEPS = st.lists(
         st.sampled_from([0, 1, CLAIM, PATIENCE, SELDOM // 2, SELDOM]),
         st.sampled_from([0, PATIENCE]),
         # Where the instance that looks dies: not at all, with its claim, before or after its message.
-        st.sampled_from(["lives", "lives", "dies before", "dies after", "is not taken"]),
+        st.sampled_from(["lives", "lives", "dies before", "dies after", "is not taken", "has no reply"]),
     ),
     max_size=12,
 )
@@ -240,7 +279,7 @@ STEPS = st.lists(
 @given(STEPS)
 def test_nothing_is_lost_and_nothing_is_said_too_often(steps: list[tuple[ToldWord, int, int, str]]) -> None:
     """Whatever dies: in the end people have heard of the state the job is in, and no word came twice within an hour but
-    after a death.
+    after a death, or without a reply.
     """
     room, heard = Room(), list[tuple[ToldWord, int]]()
     doubled = set[ToldWord]()
@@ -252,8 +291,10 @@ def test_nothing_is_lost_and_nothing_is_said_too_often(steps: list[tuple[ToldWor
             continue
         assert word in doubled or all(one != word or room.now - at >= SELDOM for one, at in heard)
         heard.append((word, room.now))
-        if fate == "dies after":
+        if fate in ("dies after", "has no reply"):
             doubled.add(word)
+            if fate == "has no reply":
+                room.put_off(token)
         else:
             room.note(word, token)
     for _ in range(3):
