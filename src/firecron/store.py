@@ -182,11 +182,11 @@ class Paths:
 
     @property
     def bells(self) -> str:
-        """The path at which a put says that an entry is soon due. The node has a child for each stored job, by name."""
+        """The path at which puts and pauses tell lookers to look. The node has a child for each stored job, by name."""
         return self._below("cron-bell")
 
     def bell(self, job: str) -> str:
-        """Return the path at which a put says that an entry of this job is soon due."""
+        """Return the path at which lookers of this job are told to look."""
         return f"{self.bells}/{job}"
 
     def lock(self, name: str) -> str:

@@ -11,6 +11,8 @@
 A key begins with the instant, so that keys come in the order of time. The newest acts are kept. A user who may write
 the database may write any act, so an act is a claim, and no proof.
 
+A pause of a stored job or of one of its entries, and the end of either, ring `cron-bell`: it holds once lookers hear.
+
 A pause, a hold, a mute and their ends are one write with their entry, but for the end of a hold: both are there, or
 none. Any other act is recorded after it was done. An entry that can't be written undoes nothing: a WARNING,
 `act.failed`, says so. So where the rules are older than acts, a pause is written without its entry.
@@ -28,6 +30,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -39,7 +42,7 @@ from firecron.lock.database import Database
 from firecron.lock.fields import PAUSE_FIELDS, noted_pauses, reason
 from firecron.lock.protocol import editing
 from firecron.lock.stored import LookOptions
-from firecron.store import check_any_name, is_entry_name
+from firecron.store import SERVER_TIME, check_any_name, is_entry_name, split_name
 
 Deed: TypeAlias = Literal[
     "pause", "resume", "unlock", "cancel", "run", "ask", "lapse", "forget", "depose", "hold", "unhold", "mute", "unmute"
@@ -141,14 +144,15 @@ class AuditLog:
             raise ConfigurationError(f"until={to_text(until)} is over already: RTDB's time is {to_text(now)}")
         return make_act(deed, name, by, now, why, secrets.token_hex(3))
 
-    def write(self, changes: Mapping[str, object], act: Act) -> None:
-        """Write these changes, as seen from the prefix, and the act in the same write.
+    def write(self, changes: Mapping[str, object], act: Act, rings: str | None = None) -> None:
+        """Write these changes, as seen from the prefix, and the act in the same write, which `rings` for a stored job.
 
         Raise StoreError if they can't be written. Where the rules refuse the act alone, the changes are written.
         """
-        prefix = self._database.paths.prefix
+        prefix, paths = self._database.paths.prefix, self._database.paths
+        bell = {} if rings is None else {paths.relative(paths.bell(rings)): SERVER_TIME}
         try:
-            self._database.store.merge(prefix, {**changes, **self._entry(act)}, self._database.deadline())
+            self._database.store.merge(prefix, {**changes, **self._entry(act), **bell}, self._database.deadline())
         except Denied as error:
             self._database.store.merge(prefix, dict(changes), self._database.deadline())
             self._warn(act.act, act.name, act.who, error)
@@ -170,14 +174,22 @@ class AuditLog:
 
         deadline = database.deadline(database.settings.acquire_timeout)
         database.run(editing(decide, look=LookOptions(database.margin)), database.paths.lock(act.name), deadline)
-        self.write({}, act)
+        self.write({}, act, split_name(act.name)[0])
 
     def _write_lock(self, fields: Mapping[str, object], act: Act) -> None:
         if is_entry_name(act.name):
             self._write_entry(fields, act)
             return
         lock = self._database.paths.relative(self._database.paths.lock(act.name))
-        self.write({f"{lock}/{field}": value for field, value in fields.items()}, act)
+        rings = act.name if self._is_stored(act.name) else None
+        self.write({f"{lock}/{field}": value for field, value in fields.items()}, act, rings)
+
+    def _is_stored(self, name: str) -> bool:
+        """Return whether the catalogue has this job as a stored one."""
+        with suppress(StoreError):  # else lookers see the pause at a beat of theirs
+            node = self._database.node(self._database.paths.job(name))
+            return isinstance(node, dict) and node.get("stored") is True
+        return False
 
     def _entry(self, act: Act) -> dict[str, object]:
         """Return the changes, as seen from the prefix, that write an act and prune the oldest."""

@@ -31,6 +31,7 @@ import random
 import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
@@ -67,7 +68,17 @@ from firecron.lock.waiting import NodeStreams, Places, on_thread, places_of
 from firecron.rtdb.store import RtdbStore
 from firecron.rtdb.target import Target, find_target, warn_of_host
 from firecron.settings import Settings, given
-from firecron.store import Dated, Paths, Resting, Snapshot, Store, check_entry_name, check_name, is_entry_name
+from firecron.store import (
+    SERVER_TIME,
+    Dated,
+    Paths,
+    Resting,
+    Snapshot,
+    Store,
+    check_entry_name,
+    check_name,
+    is_entry_name,
+)
 
 if TYPE_CHECKING:
     import firebase_admin
@@ -291,6 +302,12 @@ class Database:
             self.known.put(bid.name, answer.snapshot)
         self.emit_if_large(bid.name, answer.record)
         return answer
+
+    def ring(self, *jobs: str) -> None:
+        """Tell the lookers of these stored jobs to look now. If that fails, they do at their next beat."""
+        with suppress(StoreError):
+            if jobs:
+                self.store.merge(self.paths.bells, dict.fromkeys(jobs, SERVER_TIME), self.deadline())
 
     def cancel(self, name: str, holder: str, fence: int, why: str | None = None) -> bool:
         """Ask the holder of one acquisition to stop: it learns of that at its next renewal. `why` is for people.

@@ -19,6 +19,7 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -294,6 +295,7 @@ class Holds:
             return HeldJobs(hold, (), failed=_failed(undone), is_taken_back=True)
         left = {name: why for name, why in sorted(left.items()) if name not in failed}
         is_held = tuple(name for name in names if name not in left and name not in failed)
+        self._ring(is_held)
         return HeldJobs(hold, is_held, left, failed, self._running(names), is_recorded)
 
     def unhold(self, name: str, why: str | None = None, *, by: str | None = None, told: Told = _quietly) -> ResumedJobs:
@@ -317,8 +319,18 @@ class Holds:
             self._delete(name)
         AuditLog(self._database).record("unhold", what, by or claimed_user(), why)
         done = [one for one in sorted(resumed) if one not in failed]
+        self._ring(done)
         paused = dict(self._paused(done))
         return ResumedJobs(name, what, tuple(one for one in done if one not in paused), paused, failed)
+
+    def _ring(self, names: Collection[str]) -> None:
+        """Let those that look at the entries of the stored jobs among these know of it."""
+        if not names:
+            return
+        with suppress(StoreError):  # it is done; else lookers see it at a beat of theirs
+            catalogue = self._catalogue()
+            declared = ((name, catalogue.get(name)) for name in names)
+            self._database.ring(*(name for name, entry in declared if entry is not None and entry.stored is not None))
 
     def _check(self, scope: JobHold) -> None:
         """Raise ConfigurationError if there is nothing that a hold would be for."""

@@ -252,6 +252,8 @@ class Operator:
                     raise
                 answer = etag
             if isinstance(answer, str):
+                if is_entry_name(seen.view.name):
+                    self._database.ring(split_name(seen.view.name)[0])
                 self.record("unlock", seen.view.name, why, by=by)
                 return True
             # A renewal or a pause changes the node, but not the acquisition.

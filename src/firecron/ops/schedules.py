@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -25,7 +24,7 @@ from firecron.base.instants import Duration, number, to_datetime, to_text
 from firecron.base.texts import plain
 from firecron.cron.bounded import Bounded
 from firecron.cron.schedule import DEFAULT_ZONE, schedule_fields
-from firecron.errors import ConfigurationError, Denied, Malformed, StoreError
+from firecron.errors import ConfigurationError, Denied, Malformed
 from firecron.jobs.parameters import Parameters, check_args, read_parameters
 from firecron.lock.database import Database
 from firecron.lock.fields import LONGEST_WHY, pause_in
@@ -45,7 +44,7 @@ from firecron.lock.stored import (
     read_schedule,
     remove,
 )
-from firecron.store import SERVER_TIME, Querying, below, check_name, entry_name
+from firecron.store import Querying, below, check_name, entry_name
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -232,7 +231,7 @@ class Schedules:
 
         self._edit(name, decide)
         if soon[0]:
-            self._ring(job)
+            self._database.ring(job)
         return bool(written)
 
     def get(self, job: str, key: str) -> StoredSchedule | None:
@@ -436,12 +435,6 @@ class Schedules:
         database = self._database
         deadline = database.deadline(database.settings.acquire_timeout)
         return database.run(editing(decide), database.paths.lock(name), deadline)[1]
-
-    def _ring(self, job: str) -> None:
-        """Tell the lookers that an entry is soon due. Without it they see the entry at a beat of theirs."""
-        database = self._database
-        with suppress(StoreError):  # the entry is written: it is late by a heartbeat at the most
-            database.store.merge(database.paths.bells, {job: SERVER_TIME}, database.deadline())
 
     def _known(self, job: str) -> Parameters | None:
         return self._find(job) or self._declared.get(job)

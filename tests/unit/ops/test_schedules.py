@@ -7,12 +7,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.stores.least_privilege import RULES
+from tests.stores.least_privilege import RULES, RUNNING
 
 from firecron import ConfigurationError, FireCron, LockService, Run, distributed_cron, scheduled
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.errors import Denied, NoIndex, Unavailable
 from firecron.lock.database import Database
+from firecron.ops.holds import Holds
+from firecron.ops.operator import Operator
+from firecron.ops.schedules import Schedules
 from firecron.ops.status import Status
 from firecron.settings import load
 from firecron.store import Querying
@@ -194,6 +197,55 @@ def test_mending_goes_on_after_a_refusal(rtdb: Rtdb) -> None:
     nodes: Any = rtdb.get("cron-schedules/remind")
     assert {key: "nextAt" in node for key, node in nodes.items()} == {":a": True, ":b": False, ":c": True}
     assert isinstance(nodes[":a"]["since"], int)
+
+
+@pytest.mark.parametrize("prefix", ["", "ops/cron"])
+def test_a_pause_and_its_end_ring(rtdb: Rtdb, prefix: str) -> None:
+    """Of a stored job and of one entry, so that lookers drop or take up what they have planned; of another job not."""
+    above = f"{prefix}/" if prefix else ""
+    rtdb.set(f"{above}cron-jobs/remind", {"stored": True, "parameters": "**"})
+    rtdb.set(f"{above}cron-jobs/digest", {"line": "0 9 * * *", "timezone": "UTC"})
+    database = Database(settings=load(database_url=rtdb.url, prefix=prefix))
+    operator = Operator(database)
+    Schedules(database).put("remind", "42", at=SOON)
+    for act in (operator.pause, operator.resume):
+        for name in ("remind", "remind:42", "digest"):
+            rtdb.set(f"{above}cron-bell", None)
+            act(name)
+            rung: Any = rtdb.get(f"{above}cron-bell")
+            assert list(rung or ()) == ([] if name == "digest" else ["remind"])
+
+
+def test_a_hold_and_its_end_ring(rtdb: Rtdb) -> None:
+    """For the stored jobs among those that it holds; a pause does too, under the shipped rules."""
+    rtdb.set_rules(RULES)
+    rtdb.set("cron-jobs/remind", {"stored": True, "parameters": "**"})
+    rtdb.set("cron-jobs/digest", {"line": "0 9 * * *", "timezone": "UTC"})
+    database = Database(settings=load(database_url=rtdb.url, uid="firecron"))
+    holds = Holds(database)
+    made = holds.hold(SOON, "a migration")
+    assert made.held == ("digest", "remind")
+    first: Any = rtdb.get("cron-bell")
+    assert list(first) == ["remind"]
+    rtdb.set("cron-bell", None)
+    holds.unhold(made.hold.name)
+    again: Any = rtdb.get("cron-bell")
+    assert list(again) == ["remind"]
+    rtdb.set("cron-bell", None)
+    Operator(database).pause("remind")
+    paused: Any = rtdb.get("cron-bell")
+    assert list(paused) == ["remind"]
+
+
+def test_an_entry_that_is_unlocked_rings(rtdb: Rtdb) -> None:
+    """It is due at once."""
+    database = Database(settings=load(database_url=rtdb.url))
+    operator = Operator(database)
+    Schedules(database).put("remind", "42", at=SOON)
+    node: Any = rtdb.get(NODE)
+    rtdb.set(NODE, {**RUNNING, **node})
+    assert operator.unlock(operator.read("remind:42"))
+    assert isinstance(rtdb.get("cron-bell/remind"), int)
 
 
 def test_the_async_forms_do_the_same(crons: FireCron) -> None:
