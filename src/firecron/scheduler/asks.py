@@ -68,12 +68,19 @@ class GroupPlace(Protocol):
 
 @dataclass
 class _Known:
-    """What this process knows of an ask: its own token for it, and whether it tries for it, or has begun its run."""
+    """What this process knows of an ask: its own token for it, and whether it tries for it, or has begun its run.
+
+    Also whether the ask was found gone, or taken by another one: no watch makes it free again. `plan` is the next try,
+    until that begins.
+    """
 
     token: str = field(default_factory=lambda: secrets.token_hex(6))
     tries: int = 0
     is_tried: bool = False
+    plan: object = None
     has_begun: bool = False
+    is_gone: bool = False
+    is_others: bool = False
 
 
 class AskTaker:
@@ -107,8 +114,12 @@ class AskTaker:
         self._has_failed = False
 
     def forget(self) -> None:
-        """Follow the asks no more, and try for none again."""
-        self._is_first = False
+        """Follow the asks no more, and drop the planned tries: after another start they are tried again."""
+        with self._lock:
+            self._is_first = False
+            for known in filter(None, map(self._known.get, self._known)):
+                if known.plan is not None:
+                    known.plan, known.is_tried = None, False
         self._follow_if(False)
 
     def look_if_due(self) -> None:
@@ -152,11 +163,14 @@ class AskTaker:
     def _see(self, asks: Mapping[str, AskedRun]) -> None:
         moment = self._database.clock.peek()
         for ask in () if moment is None else asks.values():
+            known = self._known_of(ask)
+            if known.is_gone:
+                continue
             if moment is not None and ask.is_over(moment.server):
                 self._clear(ask)
-            elif self._known_of(ask).has_begun:
+            elif known.has_begun:
                 self._remove(ask)  # the first time has failed
-            elif ask.taken_by in (None, self._known_of(ask).token) and not self._crew.is_full:
+            elif not known.is_others and ask.taken_by in (None, known.token) and not self._crew.is_full:
                 self._try(ask)
 
     def _known_of(self, ask: AskedRun) -> _Known:
@@ -175,7 +189,8 @@ class AskTaker:
             if job is None or known.is_tried:
                 return
             known.is_tried = True
-        self._crew.submit(partial(self._run, job, ask, known))
+            known.plan = plan = object()
+        self._crew.submit(partial(self._run, job, ask, known, plan))
 
     def _job_of(self, ask: AskedRun) -> Job | None:
         """Return the job, if this instance would run it by its schedule."""
@@ -183,10 +198,14 @@ class AskTaker:
             job = self._registry.get(ask.job)
         except UnknownJob:
             return None
-        return job if job.options.stored is None and self._runner.wants(job) else None
+        return job if self._runner.wants(job) else None
 
-    def _run(self, job: Job, ask: AskedRun, known: _Known) -> None:
-        """Run what is asked for, if it still is. If that has to wait, plan another try."""
+    def _run(self, job: Job, ask: AskedRun, known: _Known, plan: object) -> None:
+        """Run what is asked for, if it still is, and if this is the plan. If that has to wait, plan another try."""
+        with self._lock:
+            if known.plan is not plan:
+                return
+            known.plan = None
         tries_again = False
         try:
             tries_again = self._run_or_wait(job, ask, known)
@@ -196,24 +215,27 @@ class AskTaker:
             self._complain(error)
             tries_again = True
         finally:
-            known.tries += tries_again
-            if tries_again and self._is_first and self._job_of(ask) is job:
+            is_here = self._job_of(ask) is job
+            with self._lock:
+                known.tries += tries_again
+                known.is_tried = tries_again and self._is_first and is_here
+                known.plan = next_plan = object() if known.is_tried else None
+            if next_plan is not None:
                 pause = min(backoff(known.tries + 2, self._database.chance()), _LONGEST)
-                again: Callable[[], None] = partial(self._run, job, ask, known)
+                again: Callable[[], None] = partial(self._run, job, ask, known, next_plan)
                 self._lanes.agenda.after(pause, lambda: self._crew.submit(again))
-            else:
-                known.is_tried = False
 
     def _run_or_wait(self, job: Job, ask: AskedRun, known: _Known) -> bool:
         """Return whether to try again. Raise StoreError, and Stopping."""
-        if known.tries:
-            found = self._asks.read().get(ask.job)
-            if found is None or found.id != ask.id or found.taken_by not in (None, known.token):
-                return False
-            moment = self._database.clock.peek()
-            if moment is not None and ask.is_over(moment.server):
-                self._clear(ask)
-                return False
+        found = self._asks.read().get(ask.job)
+        known.is_gone = found is None or found.id != ask.id
+        known.is_others = found is not None and found.taken_by not in (None, known.token)
+        if known.is_gone or known.is_others:
+            return False
+        moment = self._database.clock.peek()
+        if moment is not None and ask.is_over(moment.server):
+            self._clear(ask)
+            return False
         taking = Taking(self._database, ask, known.token, partial(self._begun, ask, known))
         try:
             result = self._result(job, ask, taking)
@@ -247,6 +269,7 @@ class AskTaker:
     def _remove(self, ask: AskedRun) -> None:
         try:
             self._asks.remove(ask)
+            self._known_of(ask).is_gone = True
         except StoreError as error:
             self._complain(error)
 
@@ -258,7 +281,9 @@ class AskTaker:
         """Remove an ask that is over, and say why it was not run. What fails is done again, by whoever looks next."""
         try:
             why = self._why(ask)
-            if self._asks.remove(ask) and why is not None:
+            is_removed = self._asks.remove(ask)
+            self._known_of(ask).is_gone = True
+            if is_removed and why is not None:
                 self._asks.lapse(ask, why)
                 self._emit_lapse(ask, why)
         except StoreError as error:

@@ -16,6 +16,7 @@ from firecron.base.instants import to_text
 from firecron.errors import Unavailable
 from firecron.jobs.catalogue import declared, stored_fields
 from firecron.lock.asks import VALID, AskedRun, AskKind, Asks, new_ask, taken
+from firecron.lock.waiting import Update
 from firecron.ops.asks import NotAsked, RunAsks
 from firecron.store import Snapshot
 
@@ -138,7 +139,7 @@ def test_an_ask_that_is_over_is_removed_with_the_reason(happens: Callable[[Bench
 
 
 def test_a_job_of_stored_schedules_is_not_asked_for() -> None:
-    """It is refused. What a console has written is not run, and an instance with such jobs only removes it."""
+    """It is refused. What a console has written is removed with the reason, also where all jobs are such."""
 
     @scheduled("remind")
     def remind() -> None:
@@ -157,9 +158,10 @@ def test_a_job_of_stored_schedules_is_not_asked_for() -> None:
     assert world.store.get("cron-asks") is None
     ask = new_ask("remind", "ann", world.now(), None, "run", None)
     world.store.set("cron-asks/remind", ask.to_node())
-    world.advance(VALID / 1000 + 62)
+    world.advance(40)
     assert world.store.get("cron-asks") is None
-    assert [event.slug for event in one.events if event.slug.startswith("ask.")] == ["ask.lapsed"]
+    [lapsed] = [event for event in one.events if event.slug.startswith("ask.")]
+    assert (lapsed.slug, "names no stored schedule" in str(lapsed.fields["why"])) == ("ask.lapsed", True)
 
 
 def test_an_ask_is_valid_for_five_minutes() -> None:
@@ -327,14 +329,17 @@ def test_what_has_begun_does_not_begin_again_here() -> None:
 
 
 def test_what_another_one_has_taken_is_left_alone() -> None:
-    """Nobody asks for the lock because of it."""
+    """Nobody asks for the lock because of it, or reads it again."""
     bench = Bench()
-    (one,) = bench.several(1)
-    bench.ask()
-    bench.world.store.set(f"cron-asks/{NAME}/takenBy", "another's")
+    (one,) = bench.several(1, hears=True)
+    ask = new_ask(NAME, "ann", bench.world.now(), None, "run", None)
     one.network.requests()
+    bench.world.store.set(f"cron-asks/{NAME}", {**ask.to_node(), "takenBy": "another's"})
     bench.world.advance(100)
-    assert (bench.runs, one.network.requests("cron-locks")) == ([], [])
+    calls = [
+        call for call in one.network.calls if call[0] == "read" and call[1].startswith(("cron-locks", "cron-asks"))
+    ]
+    assert (bench.runs, calls) == ([], [])
 
 
 ASK = AskedRun("job", "00ffa1", 1_000, "ann")
@@ -453,6 +458,78 @@ def test_what_was_typed_there_is_no_ask(typed: object) -> None:
     bench.world.advance(40)
     assert len(bench.runs) == 1
     assert [event for event in one.events if event.slug == "ask.failed"] == []
+
+
+@pytest.mark.parametrize("at", [0, -VALID])
+@pytest.mark.parametrize("taken_by", [None, "another's"])
+def test_a_watch_that_lies_costs_one_look(at: int, taken_by: str | None) -> None:
+    """An ask that was found gone, or taken, is not tried for, or removed, each time that the watch says it is there."""
+    bench = Bench()
+    (one,) = bench.several(1, hears=True)
+    follow: Any = one.crons.engine.asks._follow
+    ask = new_ask(NAME, "ann", bench.world.now() + at, None, "run", None)
+    if taken_by and not at:
+        bench.world.store.set(f"cron-asks/{NAME}", {**ask.to_node(), "takenBy": taken_by})
+        bench.world.advance(1)
+    one.network.requests()
+    for version in range(100, 120):
+        follow.update = Update(version, {NAME: ask.to_node()})
+        follow.wake()
+        bench.world.advance(0.1)
+    calls = one.network.calls
+    assert [method for method, path in calls if path.startswith("cron-asks")].count("read") <= 1
+    assert [path for _, path in calls if path.startswith("cron-locks")].count(f"cron-locks/{NAME}") <= (at != 0)
+    assert bench.runs == []
+
+
+def test_a_watch_that_lies_of_what_has_begun_costs_nothing() -> None:
+    """The ask was removed: it is not removed each time that the watch says it is there."""
+    bench = Bench()
+    (one,) = bench.several(1, hears=True)
+    follow: Any = one.crons.engine.asks._follow
+    ask = bench.ask()
+    bench.world.advance(5)
+    assert (len(bench.runs), bench.node()) == (1, None)
+    one.network.requests()
+    follow.update = Update(100, {NAME: ask.to_node()})
+    follow.wake()
+    bench.world.advance(5)
+    assert (len(bench.runs), one.network.requests("cron-asks")) == (1, [])
+
+
+def test_a_dropped_plan_is_not_carried_out() -> None:
+    """Beside a try after another start there would be two, with one token: both would take the ask."""
+    bench = Bench()
+    (one,) = bench.several(1)
+    bench.operator.acquire(NAME, 600)
+    bench.ask()
+    bench.world.advance(45)
+    taker = one.crons.engine.asks
+    taker.look_if_due = lambda: None  # type: ignore[method-assign]
+    one.network.requests()
+    bench.world.advance(10)
+    assert "read" in one.network.requests("cron-asks")
+    taker.forget()
+    bench.world.advance(10)
+    assert one.network.requests("cron-asks") == []
+
+
+@pytest.mark.parametrize("hears", [True, False])
+def test_an_ask_that_waits_is_tried_again_after_another_start(hears: bool) -> None:
+    """In the same process: what had been planned is dropped by the stop."""
+    bench = Bench()
+    (one,) = bench.several(1, hears=hears)
+    lease = bench.operator.acquire(NAME, 120)
+    bench.ask()
+    bench.world.advance(45)
+    one.crons.stop()
+    one.is_ticking = False
+    lease.release()
+    bench.world.advance(5)
+    assert bench.runs == []
+    one.start()
+    bench.world.advance(40)
+    assert (len(bench.runs), bench.node()) == (1, None)
 
 
 def test_an_instance_of_a_large_group_looks_by_chance() -> None:
