@@ -699,6 +699,19 @@ def test_a_message_that_can_not_be_noted_may_come_twice(fleet: Fleet, monkeypatc
     assert fleet.titles() == ['"digest" is failing'] * 2
 
 
+def test_what_can_not_be_put_off_is_said(fleet: Fleet, server: ChannelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database goes away after a message without a reply: that it may come again soon is said with the failure."""
+    instance = fleet.instance("slack")
+    server.bad["slack"] = "swallows"
+    monkeypatch.setattr(module, "put_off", lambda *_: (_ for _ in ()).throw(Unavailable("away")))
+    instance.run(ValueError("no mail"))
+    (event,) = instance.said("notify.failed")
+    assert "that it may be there can't be noted, so it may be sent again soon: away" in event.message
+    server.bad.clear()
+    fleet.look()
+    assert "sentAt" in fleet.told()
+
+
 def test_the_heartbeat_has_the_rounds_made(fleet: Fleet) -> None:
     """An instance looks at its first beat in an interval, if it is among the first three, or has no rank."""
     instance = fleet.instance("slack")

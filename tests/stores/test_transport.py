@@ -196,8 +196,9 @@ def silent(wire: Wire) -> None:
 
 def test_a_server_that_says_nothing_is_left_at_the_deadline(client_of: MakeClient) -> None:
     """No reply at all costs the deadline."""
-    with serving(silent) as server, pytest.raises(NoReply):
+    with serving(silent) as server, pytest.raises(NoReply) as raised:
         client_of(server).get(SHORT)
+    assert raised.value.was_sent
 
 
 @pytest.mark.parametrize("waiting", [0, 8], ids=["room in the backlog", "a full backlog"])
@@ -224,6 +225,7 @@ def test_a_deadline_that_has_passed_sends_nothing(client_of: MakeClient) -> None
         with pytest.raises(NoReply) as raised:
             client_of(server).get(0)
         assert isinstance(raised.value.cause, DeadlineExceeded)
+        assert not raised.value.was_sent
         assert server.connections == 0
 
 
@@ -308,6 +310,7 @@ def test_a_refused_connection_is_a_connection_error(client_of: MakeClient) -> No
     with pytest.raises(NoReply) as raised:
         client_of(server).get()
     assert isinstance(raised.value.cause, ConnectionRefusedError)
+    assert not raised.value.was_sent
 
 
 def test_a_name_that_is_not_resolved_is_left_at_the_deadline(
