@@ -14,10 +14,11 @@ from typing import TypeAlias
 
 from firecron.base.instants import number
 from firecron.base.texts import plain
-from firecron.errors import Denied
+from firecron.errors import Denied, Malformed
 from firecron.jobs.catalogue import CatalogueEntry
 from firecron.lock.database import Database
 from firecron.lock.fields import pause_in
+from firecron.lock.record import LockRecord, parse
 from firecron.lock.stored import OVER, is_closed, is_running
 from firecron.ops.health import ALERT_MARGIN, JobVerdict
 from firecron.store import Querying
@@ -75,7 +76,7 @@ def read_stored_health(database: Database, entry: CatalogueEntry, now: int) -> S
         late = find(
             "nextAt", lambda node: not is_closed(node) and not _is_kept_back(node, now, database.margin), 1, latest
         )
-        failing = find("failures", _fails, entry.alert_after)
+        failing = find("failures", lambda node: _fails(node, now), entry.alert_after)
         coming = find(
             "nextAt", lambda node: not is_closed(node) and number(node.get("nextAt")) is not None, now, most=1
         )
@@ -84,11 +85,20 @@ def read_stored_health(database: Database, entry: CatalogueEntry, now: int) -> S
     return StoredHealth(_keys(late), _keys(failing), number(coming[0][1].get("nextAt")) if coming else None)
 
 
-def _fails(node: Node) -> bool:
+def _fails(node: Node, now: int) -> bool:
     """Return whether the runs of an entry count as failing: of a closed one, if its last run has failed at its end."""
-    if is_closed(node) and not (node["closed"] == OVER and node.get("outcome") in ("failed", "abandoned", "lost")):
+    if number(node.get("failures")) is None:
         return False
-    return number(node.get("failures")) is not None
+    return not is_closed(node) or (node["closed"] == OVER and _outcome(node, now) in ("failed", "abandoned", "lost"))
+
+
+def _outcome(node: Node, now: int) -> str | None:
+    """Return how the last run of an entry ended; None if its record can't be read, too."""
+    try:
+        record = parse(node, now)
+    except Malformed:
+        return None
+    return record.outcome if isinstance(record, LockRecord) else None
 
 
 def _is_kept_back(node: Node, now: int, margin: int) -> bool:

@@ -341,10 +341,10 @@ def test_a_stored_job_is_as_its_schedules_are(declared: Database, rtdb: Rtdb) ->
 
 def test_an_instant_whose_run_has_failed_counts(declared: Database, rtdb: Rtdb) -> None:
     """Its run closes it; a removed one doesn't count."""
+    run = {"acquiredAt": 1, "expiresAt": 2, "releasedAt": 2, "holder": "f3Qk", "outcome": "failed", "failures": 2}
     for key, closed in (("1", "over"), ("2", "removed")):
-        rtdb.set(f"cron-schedules/loose/:{key}/failures", 2)
-        rtdb.set(f"cron-schedules/loose/:{key}/outcome", "failed")
-        rtdb.set(f"cron-schedules/loose/:{key}/closed", closed)
+        node: Any = rtdb.get(f"cron-schedules/loose/:{key}")
+        rtdb.set(f"cron-schedules/loose/:{key}", {**node, **run, "closed": closed})
     assert verdict_of(declared) == ("failing", "1 of its schedules (first: 1) is failing")
 
 
@@ -374,6 +374,7 @@ def test_a_row_shows_when_the_next_schedule_is_due(declared: Database, rtdb: Rtd
 
 def test_a_job_that_is_added_later_keeps_its_own_history(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many runs as it declares, over all of its schedules, where each run prunes."""
+    # A rehearsal takes no chance from outside, and one run in ten prunes.
     monkeypatch.setattr("firecron.runs.history._PRUNE_ONE_IN", 1)
 
     @scheduled("late", lock_ttl=60, history=3)

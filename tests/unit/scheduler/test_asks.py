@@ -466,6 +466,7 @@ def test_a_watch_that_lies_costs_one_look(at: int, taken_by: str | None) -> None
     """An ask that was found gone, or taken, is not tried for, or removed, each time that the watch says it is there."""
     bench = Bench()
     (one,) = bench.several(1, hears=True)
+    # The test says itself what the watch hears.
     follow: Any = one.crons.engine.asks._follow
     ask = new_ask(NAME, "ann", bench.world.now() + at, None, "run", None)
     if taken_by and not at:
@@ -486,6 +487,7 @@ def test_a_watch_that_lies_of_what_has_begun_costs_nothing() -> None:
     """The ask was removed: it is not removed each time that the watch says it is there."""
     bench = Bench()
     (one,) = bench.several(1, hears=True)
+    # The test says itself what the watch hears.
     follow: Any = one.crons.engine.asks._follow
     ask = bench.ask()
     bench.world.advance(5)
