@@ -97,9 +97,9 @@ def notify(
     if not channels:
         raise ConfigurationError("notify needs at least one of slack=, google_chat=, teams= and webhook=")
     if webhook_secret is not None and not webhook:
-        raise ConfigurationError("webhook_secret= is the key of a webhook's signature, and there is no webhook=")
+        raise ConfigurationError("there is no webhook= for the key of its signature, webhook_secret")
     if webhook_secret == "":
-        raise ConfigurationError("webhook_secret= is empty: give it a key, or leave it out to sign with the URL")
+        raise ConfigurationError("the key webhook_secret is empty: give one, or leave it out to sign with the URL")
     if page_url is not None and not is_url(page_url):
         raise ConfigurationError(f"page_url={page_url!r} is no URL: begin it with https:// and a host")
     looks = crons.engine.lateness.rounds

@@ -43,7 +43,7 @@ def complaint(code: int, *arguments: str, input: str | None = None) -> str:
     assert value["code"] == code
     remedy = value["remedy"]
     do = "" if remedy is None else " → " + ": ".join(filter(None, (remedy["words"], remedy["command"])))
-    assert result.stderr == f"firecron: {value['error']}{do}\n"
+    assert result.stderr == f"firecron: {value['error']}{do}\n", result.stderr
     return f"{value['error']}{do}"
 
 

@@ -633,7 +633,7 @@ def test_an_ended_one_says_nothing(fleet: Fleet) -> None:
         ({"teams": f"https://hooks.example/{SECRET} "}, "teams= is no URL"),
         ({"webhook": ["https://ok.example", f"ftp://hooks.example/{SECRET}"]}, "webhook= is no URL"),
         ({"google_chat": f"https://hooks.example/{SECRET}#top"}, "google_chat= has a #"),
-        ({"webhook": "https://ok.example", "webhook_secret": ""}, "webhook_secret= is empty"),
+        ({"webhook": "https://ok.example", "webhook_secret": ""}, "the key webhook_secret is empty"),
         ({"slack": "https://ok.example", "webhook_secret": SECRET}, "there is no webhook="),
         ({"slack": "https://ok.example", "page_url": "ops.example.com"}, "page_url='ops.example.com' is no URL"),
     ],
