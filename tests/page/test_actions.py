@@ -388,6 +388,42 @@ def test_a_job_that_comes_back_is_not_forgotten(rtdb: Rtdb) -> None:
     assert rtdb.get("/cron-jobs/digest/grace") == 5
 
 
+# --- mute
+
+
+def test_a_mute_is_shown_and_taken_back(rtdb: Rtdb, shell: Shell) -> None:
+    """The row says who has muted it until when and why, and offers the way back; `/health` is silent until then."""
+    declare(rtdb, "digest", since=now())
+    page = Page(shell=shell, **ACTING)
+    end = to_text(now() + 3_600_000)
+    assert (page.get("/health").status, page.get("/api/jobs").body["jobs"][0]["acts"][-1]) == (503, "mute")
+    assert page.post(f"{DIGEST}/mute", {"until": end, "why": "known"}).status == 200
+    row = page.get("/api/jobs").body["jobs"][0]
+    assert (row["muted"], row["verdict"]) == ({"until": end, "by": WHO, "why": "known"}, "unattended")
+    assert row["acts"][-1] == "unmute"
+    assert Page(**ACTING).get("/health").body["jobs"] == []
+    assert page.post(f"{DIGEST}/unmute").status == 200
+    assert page.get("/api/jobs").body["jobs"][0]["muted"] is None
+    assert "nothing was changed" in page.post(f"{DIGEST}/unmute").body["message"]
+    assert [(act, why) for act, _, _, why in acts(page)] == [("mute", "known"), ("unmute", None)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"why": "known"},
+        {"until": SLOT, "why": "known"},
+        {"until": "2100-01-01T00:00:00Z"},
+        {"until": 5, "why": "known"},
+    ],
+)
+def test_a_mute_needs_its_end_and_its_reason(rtdb: Rtdb, body: dict[str, object]) -> None:
+    """Nobody is silent for ever, or for no reason."""
+    declare(rtdb, "digest", since=now())
+    assert Page(**ACTING).post(f"{DIGEST}/mute", body).said == (400, "bad_request")
+    assert rtdb.get("/cron-mutes") is None
+
+
 # --- what is offered
 
 BEFORE = 1_700_000_000_000
@@ -428,7 +464,8 @@ def test_what_is_offered_is_not_refused(rtdb: Rtdb, verdict: str, node: dict[str
         assert row["verdict"] == verdict
         path = {"pause_until": "pause"}.get(act, act.partition("_")[0])
         field = {"run_missed": "slot", "run_again": "resume"}.get(act)
-        reply = page.post(f"{DIGEST}/{path}", {} if field is None else {field: row["remedy"]["tick"]})
+        given = {"until": to_text(now() + 3_600_000), "why": "known"} if act == "mute" else {}
+        reply = page.post(f"{DIGEST}/{path}", given if field is None else {field: row["remedy"]["tick"]})
         assert (act, reply.status) == (act, 200), reply.body
         assert "nothing was changed" not in reply.body["message"]
 
@@ -436,10 +473,11 @@ def test_what_is_offered_is_not_refused(rtdb: Rtdb, verdict: str, node: dict[str
 # --- what is there, and what is not
 
 
-@pytest.mark.parametrize("act", ["run", "pause", "resume", "unlock", "cancel", "forget"])
+@pytest.mark.parametrize("act", ["run", "pause", "resume", "unlock", "cancel", "mute", "unmute", "forget"])
 def test_a_name_that_nobody_knows_is_404(rtdb: Rtdb, act: str) -> None:
     """A misspelt name runs and pauses nothing: neither the catalogue nor the locks have it."""
-    assert Page(**ACTING).post(f"/api/jobs/digst/{act}").said == (404, "unknown_job")
+    given = {"until": to_text(now() + 3_600_000), "why": "known"} if act == "mute" else {}
+    assert Page(**ACTING).post(f"/api/jobs/digst/{act}", given).said == (404, "unknown_job")
     assert rtdb.get("/cron-locks") is None
 
 

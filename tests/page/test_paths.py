@@ -35,7 +35,7 @@ READABLE = (
     "/api/acts",
 )
 ACTS = (
-    *(f"/api/jobs/digest/{act}" for act in ("run", "pause", "resume", "unlock", "cancel", "forget")),
+    *(f"/api/jobs/digest/{act}" for act in ("run", "pause", "resume", "unlock", "cancel", "mute", "unmute", "forget")),
     "/api/hold",
     "/api/unhold",
 )

@@ -17,7 +17,8 @@ Each state has its acts, the primary one first (`TABLE`):
     lock          a lock that belongs to no job of the catalogue
     leader        a lock that belongs to a leader
 
-What would be refused is not offered. `unlock` frees a held lock only if its holder would not hear a `cancel`: it has no
+What would be refused is not offered. Of a job that needs a hand somebody may be told again, or not for a while: `mute`
+and `unmute`. `unlock` frees a held lock only if its holder would not hear a `cancel`: it has no
 fence, or does not renew its lease, or was asked already. Nobody can run a job that is paused, so it is resumed first.
 """
 
@@ -40,18 +41,18 @@ State: TypeAlias = Literal[
 ]  # fmt: skip
 
 TABLE: dict[State, tuple[ActWord, ...]] = {
-    "stuck": ("cancel", "unlock", "pause"),
-    "blocked": ("unlock", "pause"),
-    "running": ("cancel", "unlock", "pause"),
-    "unreadable": ("mend",),
-    "paused": ("resume", "cancel", "unlock"),
-    "disabled": ("cancel", "unlock"),
-    "late": ("run_missed", "run", "pause"),
-    "failing": ("run_again", "pause_until"),
-    "unattended": ("forget", "cancel", "unlock"),
-    "retired": ("forget", "cancel", "unlock"),
+    "stuck": ("cancel", "unlock", "pause", "mute", "unmute"),
+    "blocked": ("unlock", "pause", "mute", "unmute"),
+    "running": ("cancel", "unlock", "pause", "unmute"),
+    "unreadable": ("mend", "mute", "unmute"),
+    "paused": ("resume", "cancel", "unlock", "unmute"),
+    "disabled": ("cancel", "unlock", "unmute"),
+    "late": ("run_missed", "run", "pause", "mute", "unmute"),
+    "failing": ("run_again", "pause_until", "mute", "unmute"),
+    "unattended": ("forget", "cancel", "unlock", "mute", "unmute"),
+    "retired": ("forget", "cancel", "unlock", "unmute"),
     "unknown": ("forget", "cancel", "unlock"),
-    "ok": ("run", "pause"),
+    "ok": ("run", "pause", "unmute"),
     "lock": ("cancel", "unlock", "resume", "pause"),
     "leader": ("depose", "unlock", "resume", "pause"),
 }
@@ -60,12 +61,14 @@ TABLE: dict[State, tuple[ActWord, ...]] = {
 # --- the acts
 
 
-def acts_on(state: State, lock: LockView | None, *, can_run: bool = False) -> list[ActWord]:
+def acts_on(
+    state: State, lock: LockView | None, *, can_run: bool = False, is_muted: bool | None = None
+) -> list[ActWord]:
     """Return the acts that are offered in this state, given the lock (None without a node), in their order.
 
-    `can_run`: whether a run can be started from where the acts are offered.
+    `can_run`: whether a run can be started from where the acts are offered. `is_muted` is None of what is no job.
     """
-    return [act for act in TABLE[state] if not _is_refused(act, lock, can_run=can_run)]
+    return [act for act in TABLE[state] if not _is_refused(act, lock, can_run=can_run, is_muted=is_muted)]
 
 
 def state_of(verdict: JobVerdict, lock: LockView | None) -> State:
@@ -91,7 +94,7 @@ def state_of_lock(lock: LockView) -> State:
     return "leader" if lock.is_leaders else "lock"
 
 
-def _is_refused(act: ActWord, lock: LockView | None, *, can_run: bool) -> bool:
+def _is_refused(act: ActWord, lock: LockView | None, *, can_run: bool, is_muted: bool | None) -> bool:
     is_paused = lock is not None and lock.is_paused
     match act:
         case "run" | "run_missed" | "run_again":
@@ -104,6 +107,10 @@ def _is_refused(act: ActWord, lock: LockView | None, *, can_run: bool) -> bool:
             return lock is None or not _would_hear(lock)
         case "unlock":
             return lock is None or not (lock.is_stuck or (lock.state == "held" and not _would_hear(lock)))
+        case "mute":
+            return is_muted is not False
+        case "unmute":
+            return not is_muted
         case "forget" | "mend":
             return False
 

@@ -13,8 +13,9 @@ from typing import Literal, TypeAlias
 from firecron.base.texts import plain
 
 ActWord: TypeAlias = Literal[
-    "run", "run_missed", "run_again", "pause", "pause_until", "resume", "cancel", "depose", "unlock", "forget", "mend"
-]
+    "run", "run_missed", "run_again", "pause", "pause_until", "resume", "cancel", "depose", "unlock", "mute", "unmute",
+    "forget", "mend",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,8 @@ class Row:
 
     def acts(self, *, can_run: bool) -> list[ActWord]:
         """Return what can be done to the job, the primary act first. `can_run`: whether it can be run from here."""
-        return acts_on(state_of(self.verdict, self.lock), self.lock, can_run=can_run)
+        state, is_muted = state_of(self.verdict, self.lock), self.verdict.mute is not None
+        return acts_on(state, self.lock, can_run=can_run, is_muted=is_muted)
 
     def to_json(self) -> dict[str, object]:
         """Return the row for programs: it always has every field, and instants are texts."""

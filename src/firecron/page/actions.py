@@ -1,4 +1,6 @@
-"""What a POST does: run, pause, resume, unlock, cancel, forget; hold and unhold. Each act is recorded with its visitor.
+"""What a POST does: run, pause, resume, unlock, cancel, mute, unmute, forget; hold and unhold.
+
+Each act is recorded with its visitor.
 
     200   done; a run has ended, whatever its outcome
     202   this process has no code for the job, so an instance that has it is asked for the run (`lock/asks`)
@@ -33,6 +35,7 @@ from firecron.jobs.registry import Result
 from firecron.lock.fields import LONGEST_WHY
 from firecron.ops.asks import NotAsked, RunAsks
 from firecron.ops.holds import Holds
+from firecron.ops.mutes import Mutes
 from firecron.ops.operator import Seen
 from firecron.ops.remedies import of_refusal, why_refused
 from firecron.ops.remedy import Remedy, freeing, service_in_words
@@ -61,6 +64,8 @@ class Actions:
             "resume": self._resume,
             "unlock": self._unlock,
             "cancel": self._cancel,
+            "mute": self._mute,
+            "unmute": self._unmute,
             "forget": self._forget,
             "hold": self._hold,
             "unhold": self._unhold,
@@ -179,6 +184,29 @@ class Actions:
             return _changed(name, "cancelled")
         what = "the term" if seen.view.is_leaders else "the run"
         return _done(f"{name} is cancelled: {what} is asked to end at its next renewal")
+
+    def _mute(self, name: str, body: Mapping[str, object], who: str) -> SiteReply:
+        why, until = _why(body), _instant(body, "until")
+        if until is None:
+            raise _bad_body("until is missing: a mute always ends")
+        self._declared(name)
+        try:
+            Mutes(self._reads.board.database).mute(name, until, why or "", by=who)
+        except ConfigurationError as error:
+            raise _bad_body(str(error)) from None
+        self._reads.board.done(of_many=True)
+        return _done(f"{name} is muted until {to_text(until)}: until then nobody is told of it")
+
+    def _unmute(self, name: str, body: Mapping[str, object], who: str) -> SiteReply:
+        why = _why(body)
+        self._declared(name)
+        changed = Mutes(self._reads.board.database).unmute(name, why, by=who)
+        self._reads.board.done(of_many=True)
+        return _done(f"{name} is not muted any more" if changed else f"{name} was not muted: nothing was changed")
+
+    def _declared(self, name: str) -> None:
+        if self._reads.board.declared(name) is None:
+            raise UnknownJob(f"{name} is no job of the catalogue, so nobody is told of it")
 
     def _forget(self, name: str, body: Mapping[str, object], who: str) -> SiteReply:
         why = _why(body)

@@ -42,7 +42,7 @@ Kind: TypeAlias = Literal[
     "events",
     "act",
 ]
-JobAct: TypeAlias = Literal["run", "pause", "resume", "unlock", "cancel", "forget"]
+JobAct: TypeAlias = Literal["run", "pause", "resume", "unlock", "cancel", "mute", "unmute", "forget"]
 # On many jobs, so at a path of its own.
 FleetAct: TypeAlias = Literal["hold", "unhold"]
 PageAct: TypeAlias = JobAct | FleetAct
@@ -147,8 +147,8 @@ class Visitor:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a visitor of the page may do: look, and with `can_act` also run, pause, resume, hold, unlock, cancel and
-    forget.
+    """What a visitor of the page may do: look, and with `can_act` also run, pause, resume, hold, unlock, cancel, mute
+    and forget.
 
     Args:
         who: The visitor's name, such as an e-mail address. It stands beside what the visitor does.

@@ -91,6 +91,8 @@ interface Job {
   last?: Last;
   lock?: LockView;
   remedy?: Remedy;
+  /** Nobody is told of it, until then. */
+  muted?: { until: Instant; by: string; why?: string | null };
   /** What an operator has asked for. */
   ask?: Ask;
   /** What is offered, the primary act first. */

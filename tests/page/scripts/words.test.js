@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./frozen.js";
-import { actOf, actWords, inWords, nowOf, optionWords, schedule, spelled, toDo, whyOf } from "./words.js";
+import { actOf, actWords, inWords, mutedOf, needsHand, nowOf, optionWords, schedule, spelled, toDo, whyOf } from "./words.js";
 
 test("what would hide in a text is spelled out", () => {
   assert.equal(spelled("left \u202e right\u0007\nend"), "left \\u202e right\\u0007 ⏎ end");
@@ -46,8 +46,17 @@ test("an act says what it will do, and to which run", () => {
   assert.equal(actOf("forget", of), "Forget digest");
 });
 
+test("a muted job says who has muted it, until when and why, and needs no hand", () => {
+  const row = { verdict: "late", why: "nobody", due: "2026-11-18T11:54:00Z", muted: { by: "ops", until: "2026-11-18T19:00:00Z", why: "known" } };
+  assert.equal(mutedOf(row), "muted by ops until 14:00 (known)");
+  assert.equal(mutedOf({ ...row, muted: { ...row.muted, why: undefined } }), "muted by ops until 14:00");
+  assert.equal(mutedOf({ ...row, muted: null }), null);
+  assert.deepEqual([row, { ...row, muted: null }].map(needsHand), [false, true]);
+  assert.deepEqual(nowOf(row), ["late 6 min", "nobody", true]);
+});
+
 test("no button is called cancel", () => {
-  const acts = ["run", "run_missed", "run_again", "pause", "pause_until", "resume", "cancel", "depose", "unlock", "forget", "mend"];
+  const acts = ["run", "run_missed", "run_again", "pause", "pause_until", "resume", "cancel", "depose", "unlock", "mute", "unmute", "forget", "mend"];
   for (const act of acts) assert.doesNotMatch(actWords(act), /cancel|_/i);
 });
 

@@ -155,6 +155,15 @@ def test_the_newest_tick_that_was_missed_is_run(declared: CatalogueEntry, now: i
     assert acts_on(state, lock, can_run=True) == ["run_missed", "run", "pause"]
 
 
+def test_of_what_needs_a_hand_somebody_may_be_told_no_more() -> None:
+    """In each state that is an alarm. A mute can be taken back in whatever state the job is then; a lock has none."""
+    alarms = {"stuck", "blocked", "unreadable", "late", "failing", "unattended"}
+    of_locks = {"lock", "leader", "unknown"}
+    for state in TABLE:
+        offered = [{*acts_on(state, None, is_muted=is_muted)} & {"mute", "unmute"} for is_muted in (False, True, None)]
+        assert offered == [{"mute"} if state in alarms else set(), set() if state in of_locks else {"unmute"}, set()]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

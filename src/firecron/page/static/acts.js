@@ -56,6 +56,15 @@ const ACTS = {
     { name: "match", label: "Only names that match, such as mail-* (or empty)", maxlength: 100 },
   ],
   unhold: ["unhold", "Take it back", ({ name }, { why }) => ({ hold: name, why }), () => "What it has paused is resumed. What was paused before, or by somebody since, stays paused.", WHY],
+  mute: [
+    "mute",
+    "Mute",
+    toPause,
+    () => "Nobody is told of it until then: /health, firecron check and messages are silent. It runs as ever, and this page shows what is wrong.",
+    { ...UNTIL, label: "Until, in this browser's time", required: true, value: inAnHour },
+    { ...WHY, required: true },
+  ],
+  unmute: ["unmute", "Unmute", () => ({}), () => "Somebody is told of it again, if it needs a hand."],
   forget: ["forget", "Forget", (_, { why }) => ({ why }), () => "It leaves the catalogue, and this page. Its lock and its history stay. A program that has it declares it again.", WHY],
 };
 
@@ -102,8 +111,8 @@ on($("dialog").querySelector("form"), "submit", async (event) => {
   const fields = Object.fromEntries([...new FormData(event.target)].map(([name, text]) => [name, String(text).trim()]));
   const [path, , body] = ACTS[act];
   const isOpen = () => asked === doing && $("dialog").open;
-  if (/pause_until|^hold/.test(act) && !fields.until) return put($("complaint"), "Until when?");
-  if (act === "hold" && !fields.why) return put($("complaint"), "Why? Who finds the jobs held will wonder.");
+  if (/pause_until|^hold|^mute/.test(act) && !fields.until) return put($("complaint"), "Until when?");
+  if (/^hold|^mute/.test(act) && !fields.why) return put($("complaint"), "Why? Others will wonder.");
   put($("complaint"), "");
   $("confirm").disabled = true;
   // The reply to a run comes when it has ended.

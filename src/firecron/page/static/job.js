@@ -9,7 +9,7 @@ import { described, get } from "./server.js";
 import { shapeOf, TICKS, wordOf } from "./strip.js";
 import { countdown, localized, placeOf, setClock, since, span, took } from "./time.js";
 import { overviewHash } from "./views.js";
-import { counted, inWords, joined, needsHand, nowOf, optionWords, owner, RESUMABLE, schedule, spelled, toDo, TRIGGERS, warningOf, whyOf } from "./words.js";
+import { counted, inWords, joined, mutedOf, nowOf, optionWords, owner, RESUMABLE, schedule, spelled, toDo, TRIGGERS, warningOf, whyOf } from "./words.js";
 
 class JobView {
   constructor(/** @type {string} */ job) {
@@ -59,7 +59,7 @@ class JobView {
     const [first, second, isHot] = nowOf(this.row);
     put($("job-now"), first || (next ? `${verdict}, next ${countdown(next)}` : verdict));
     $("job-now").classList.toggle("hot", !!isHot);
-    const lines = [...new Set([needsHand(this.row) && second, warningOf(this.row), why])];
+    const lines = [...new Set([verdict === "failing" && second, warningOf(this.row), why, mutedOf(this.row)])];
     mark($("job-why"), "title", this.row.why);
     redraw($("job-why"), lines, () => lines.map((line) => line && h("p", told(line))));
     for (const one of find("[data-since]")) put(one, span(since(one.dataset.since)));

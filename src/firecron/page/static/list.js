@@ -3,7 +3,7 @@
 import { countdown, now } from "./time.js";
 import { counted, isHeld, joined, needsHand, owner, schedule } from "./words.js";
 
-const rank = (/** @type {Job} */ job) => (needsHand(job) ? 0 : job.verdict === "unknown" ? 1 : job.warning ? 2 : 3);
+const rank = (/** @type {Job} */ job) => (needsHand(job) ? 0 : job.verdict === "unknown" ? 1 : job.warning || job.muted ? 2 : 3);
 
 /** The orders of a list, by their names: those in need first, by name, who is next, and whose last run took longest. */
 export const ORDERS = {
@@ -38,7 +38,7 @@ export const inNeed = (/** @type {Job[]} */ jobs) => jobs.filter(needsHand).leng
 /** The first thing to read. */
 export function sentence(/** @type {Job[]} */ jobs) {
   const [count, need] = [counted(jobs.length), inNeed(jobs)];
-  const odd = jobs.filter((job) => job.warning || job.verdict === "unknown").length;
+  const odd = jobs.filter((job) => job.warning || job.muted || job.verdict === "unknown").length;
   if (need) return `${count}, ${need} ${need === 1 ? "needs" : "need"} a hand`;
   if (jobs.length === 0) return "No jobs yet";
   return `${count}, ${jobs.length === 1 ? "as it" : "all as they"} should be${odd ? `; ${odd} worth a look` : ""}`;

@@ -10,7 +10,7 @@ import { get } from "./server.js";
 import { LEGEND } from "./strip.js";
 import { ago, countdown, inZone, local, placeOf, took, utc } from "./time.js";
 import { hashOf, isEachsOwn, overviewHash, route, view } from "./views.js";
-import { actOf, joined, needsHand, nowOf, schedule, toDo } from "./words.js";
+import { actOf, joined, mutedOf, needsHand, nowOf, schedule, toDo } from "./words.js";
 
 /** One job on two lines. */
 class Row {
@@ -26,8 +26,9 @@ class Row {
     this.last = h("span.first");
     this.ago = h("span");
     this.took = h("span.sub");
+    this.muted = h("bdi.sub");
     this.do = h("div.do");
-    this.nowCell = cell({ class: "now" }, this.now, this.why, this.do);
+    this.nowCell = cell({ class: "now" }, this.now, this.why, this.muted, this.do);
     this.more = cell({ class: "acts" });
     this.element = row(
       this.mark,
@@ -69,6 +70,7 @@ class Row {
     const [first, second, isHot] = nowOf(facts);
     put(this.now, first);
     put(this.why, second);
+    put(this.muted, mutedOf(facts));
     mark(this.nowCell, "title", joined([(!first || facts.verdict === "failing") && second, first && facts.why], " · "));
     this.nowCell.classList.toggle("hot", !!isHot);
     const acts = mayAct() ? facts.acts : [];

@@ -28,7 +28,11 @@ export const TRIGGERS = { catch_up: "caught up", rerun: "begun again", manual: "
 export const schedule = (/** @type {Job} */ row) =>
   joined([localized(row.words ?? row.line), !row.every && row.timezone && placeOf(row.timezone)]);
 
-export const needsHand = (/** @type {Job} */ row) => ["unattended", "stuck", "late", "failing"].includes(row.verdict);
+/** Whether it is not as it should be, and nobody has said that this is known. */
+export const needsHand = (/** @type {Job} */ row) => !row.muted && ["unattended", "stuck", "late", "failing"].includes(row.verdict);
+
+/** That nobody is told of it: who has asked for that, until when and why. */
+export const mutedOf = (/** @type {Job} */ { muted }) => muted && `muted by ${muted.by} until ${local(muted.until)}${muted.why ? ` (${muted.why})` : ""}`;
 
 export const isHeld = (/** @type {LockView | null | undefined} */ lock) => lock?.state === "held";
 
@@ -55,7 +59,7 @@ export function nowOf(/** @type {Job} */ row) {
   if (verdict === "stuck") return [`stuck${lasting(held)}`, why, true];
   const times = row.failures > 1 && `, ${row.failures} times`;
   if (verdict === "failing") return [joined([verdict, row.since && ` for${lasting(row.since)}`, times], ""), row.last?.error || why, true];
-  if (needsHand(row)) return [joined([verdict, row.since && `for${lasting(row.since)}`], " "), why, true];
+  if (verdict === "unattended") return [joined([verdict, row.since && `for${lasting(row.since)}`], " "), why, true];
   if (verdict === "unknown") return ["not known", why, true];
   if (verdict === "ok") return warning ? ["worth a look", warning, true] : ["", row.last?.note];
   if (verdict !== "paused") return [verdict, why, warning];
@@ -88,6 +92,8 @@ const ACT_WORDS = {
   cancel: "Stop this run",
   depose: "Step down",
   unlock: "Unlock…",
+  mute: "Mute…",
+  unmute: "Unmute",
   forget: "Forget…",
   mend: "Show the node",
 };
@@ -112,6 +118,8 @@ export function actOf(/** @type {string} */ act, /** @type {{ name: string, lock
     cancel: `Stop ${runOf(lock)}`,
     depose: `Have ${owner(lock) || "its leader"} step down from ${name}`,
     unlock: `Unlock ${name}`,
+    mute: `Mute ${name}`,
+    unmute: `Unmute ${name}`,
     forget: `Forget ${name}`,
     hold: "Hold all jobs",
     unhold: "Take the hold back",
