@@ -242,7 +242,7 @@ def test_what_could_not_be_written_is_named(rtdb: Rtdb, monkeypatch: pytest.Monk
         value = checked(HELD, result.stdout)
         assert (result.exit_code, [one["job"] for one in value["failed"]]) == (1, ["import"])
         assert value["held"] == ["mail-bounces", "mail-digest"]
-        assert "import: could not be paused: " in call("hold", *HOUR_LONG).stdout
+        assert "import: could not be paused: no reply" in call("hold", *HOUR_LONG).stdout
     assert {name for name, hold in paused(rtdb).items() if hold} == {"mail-bounces", "mail-digest"}
     call("unhold", value["hold"])
     last = held("--until", "3h", "--why", "x")

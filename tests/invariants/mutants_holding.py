@@ -21,6 +21,7 @@ GENERATED = "tests/unit/lock/test_blocks.py"
 REFUSALS = "tests/unit/lock/test_refusal.py"
 SILENT = "tests/unit/lock/test_refusal_instances.py tests/simulation/test_silent_holders.py"
 REQUESTS = "tests/stores/test_lock_proxies.py"
+DRIVER = "tests/unit/lock/test_protocol_driver.py"
 
 PROTOCOL = in_file(
     "lock/protocol.py",
@@ -74,10 +75,12 @@ PROTOCOL = in_file(
     ("    if node is None:\n        return True\n", "    if node is None:\n        return False\n", EXCHANGES),
     (' and node.get("holder") == holder', "", EXCHANGES),
     (
-        "            tries += 1\n            yield BackOff(tries, error)\n\n\ndef overtaken",
-        "            yield BackOff(tries, error)\n\n\ndef overtaken",
+        "            tries += 1\n            yield BackOff(tries, error, first)\n\n\ndef overtaken",
+        "            yield BackOff(tries, error, first)\n\n\ndef overtaken",
         EXCHANGES,
     ),
+    ("            first = first or error\n", "            first = error\n", DRIVER),
+    ("(yield from reading(first))", "(yield from reading())", DRIVER),
     ("    if not isinstance(answer, kind):", "    if False:", EXCHANGES),
     ("        if _is_cancelled(node, holder, fence, now):\n", "        if False:\n", EXCHANGES),
     ("            if snapshot == denied:\n                raise\n", "            raise\n", EXCHANGES),

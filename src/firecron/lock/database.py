@@ -216,8 +216,11 @@ class Database:
             case Swap(etag, node):
                 found = self.store.swap(path, etag, node, self._request(deadline, lease_ends))
                 return Swapped(found, self.timing.mono()) if isinstance(found, str) else found
-            case BackOff(tries, error):
-                wait_or_raise(error, tries, deadline, self.timing, self.chance())
+            case BackOff(tries, error, first):
+                try:
+                    wait_or_raise(error, tries, deadline, self.timing, self.chance())
+                except StoreError:
+                    raise (first or error) from None
                 return None
 
     def _request(self, deadline: Deadline, lease_ends: float | None) -> Deadline:

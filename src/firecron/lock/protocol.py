@@ -86,10 +86,14 @@ class Swapped:
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """Asks to wait before the next try, because the `tries`-th try failed with the `error`."""
+    """Asks to wait before the next try, because the `tries`-th try failed with the `error`.
+
+    Without time for another try, `first` is raised: what went wrong first says more than what the lack of time does.
+    """
 
     tries: int
     error: StoreError
+    first: StoreError | None = None
 
 
 NOW = Now()
@@ -318,6 +322,7 @@ def editing(
     """
     snapshot, is_fresh = (known, False) if known is not None else ((yield from reading()), True)
     tries, unanswered = 0, list[object]()
+    first: Unavailable | None = None
     while True:
         if snapshot.node in unanswered:
             return snapshot, None
@@ -337,10 +342,11 @@ def editing(
                 raise
             continue
         except Unavailable as error:
+            first = first or error
             unanswered.append(node)
             tries += 1
-            yield BackOff(tries, error)
-            snapshot, is_fresh = (yield from reading()), True
+            yield BackOff(tries, error, first)
+            snapshot, is_fresh = (yield from reading(first)), True
             continue
         if isinstance(answer, Swapped):
             return Snapshot(answer.etag, node), None
@@ -358,15 +364,18 @@ def _now() -> Exchange[Moment]:
     return expect((yield NOW), Moment)
 
 
-def reading() -> Exchange[Snapshot]:
-    """Read the node. After a failure pause and read again, until the deadline ends the pause."""
+def reading(first: StoreError | None = None) -> Exchange[Snapshot]:
+    """Read the node. After a failure pause and read again, until the deadline ends the pause.
+
+    Then `first` is raised, if the node is read because of that.
+    """
     tries = 0
     while True:
         try:
             return expect((yield Read()), Snapshot)
         except Unavailable as error:
             tries += 1
-            yield BackOff(tries, error)
+            yield BackOff(tries, error, first)
 
 
 def overtaken(tries: int) -> Exchange[None]:

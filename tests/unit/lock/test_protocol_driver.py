@@ -11,7 +11,7 @@ from tests.unit.lock.records import request
 from firecron.base.clocks import Deadline, ServerClock
 from firecron.errors import Denied, StoreError, Unavailable
 from firecron.lock.database import Database
-from firecron.lock.protocol import BackOff, Exchange, Held, Read, Swap, Swapped, acquiring
+from firecron.lock.protocol import BackOff, Exchange, Held, Read, Swap, Swapped, acquiring, editing
 from firecron.settings import load
 from firecron.store import NULL_ETAG, Snapshot
 from firecron.testing import FakeTiming, MemoryStore
@@ -20,11 +20,11 @@ PATH = "cron-locks/job"
 
 
 class Store(MemoryStore):
-    """A store in memory whose next requests fail as the test says. It notes the seconds that each request has."""
+    """A store in memory whose next requests fail as the test says. It notes the seconds that each one has."""
 
     def __init__(self, timing: FakeTiming) -> None:
         super().__init__(timing.now)
-        self.failures: list[Exception] = []
+        self.failures: list[Exception | None] = []
         self.had: list[float] = []
         self.before: Callable[[], object] = lambda: None
 
@@ -39,8 +39,9 @@ class Store(MemoryStore):
     def _meet(self, deadline: Deadline) -> None:
         self.had.append(deadline.remaining())
         self.before()
-        if self.failures:
-            raise self.failures.pop(0)
+        failure = self.failures.pop(0) if self.failures else None
+        if failure is not None:
+            raise failure
 
 
 class Bench:
@@ -127,6 +128,17 @@ def test_a_pause_that_outlasts_the_deadline_is_the_failure(error: StoreError, re
         bench.run(failing(), seconds=1)
     assert sum(pauses) < 1_000
     assert pauses[0] == (900 if retry_after else pytest.approx(25, abs=13))
+
+
+@pytest.mark.parametrize("since", [[], [Unavailable("too slow")]], ids=["no time to write", "the read fails"])
+def test_an_edit_without_time_left_says_what_failed_first(since: list[Exception]) -> None:
+    """Not that its time is over, nor what has failed since."""
+    bench = Bench()
+    bench.store.before = lambda: bench.timing.advance(0.4)
+    bench.store.failures = [None, Unavailable("no reply"), *since]
+    with pytest.raises(Unavailable, match=r"^no reply$"):
+        bench.run(editing(lambda node, now: {"a": 1}), seconds=1)
+    assert len(bench.store.had) == 3
 
 
 @pytest.mark.parametrize(
