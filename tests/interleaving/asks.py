@@ -20,7 +20,9 @@ from tests.interleaving.checks import require
 from tests.interleaving.choices import Choices, Event, Exhaustive, Explored
 
 from firecron.base.clocks import Deadline
+from firecron.base.instants import to_text
 from firecron.errors import StoreError, Unavailable
+from firecron.lock import asks as lock_asks
 from firecron.lock.asks import VALID, AskedRun, Asks, Taking
 from firecron.lock.database import Database
 from firecron.lock.lease import Lease
@@ -44,17 +46,23 @@ PASSES = {"minute": 61.0, "five": VALID / 1000 + 1}
 class AskScenario:
     """Who acts: `ask ann`, `take one`, `tick`. `budget` says how often each may happen: lose, kill, minute, five.
 
-    Without a `lease` each taker gets the lock, as with overlap="allow". `is_asked`: ann has asked before.
+    Without a `lease` each taker gets the lock, as with overlap="allow". `is_asked`: ann has asked before. With `slot`
+    it is the run of a tick that is asked for, which the takers claim.
     """
 
     actors: tuple[str, ...]
     budget: Mapping[str, int] = field(default_factory=dict)
     lease: bool = True
     is_asked: bool = True
+    slot: bool = False
 
 
-def ask_of(who: str) -> AskedRun:
-    return AskedRun("job", f"{['ann', 'bob'].index(who):06x}", START, who)
+TICK = to_text(START)
+
+
+def ask_of(who: str, slot: bool = False) -> AskedRun:
+    ask = AskedRun("job", f"{['ann', 'bob'].index(who):06x}", START, who)
+    return replace(ask, kind="slot", tick=TICK) if slot else ask
 
 
 class Actor:
@@ -108,20 +116,26 @@ class Actor:
         if held is not None:
             Lease(database, held[1], held[0]).release(outcome="succeeded")
 
-    def _acquire(self, database: Database) -> tuple[Held, Any] | None:
-        bid = database.bid("job", TTL, fenced=True, momentary=not self.model.scenario.lease)
+    def _acquire(self, database: Database, ask: AskedRun | None = None) -> tuple[Held, Any] | None:
+        scenario, slot = self.model.scenario, None if ask is None else ask.tick
+        bid = database.bid("job", TTL, fenced=True, momentary=not scenario.lease, slot=slot)
         bid = replace(bid, request=replace(bid.request, holder=self.kind))
         held = database.try_to_acquire(bid)
-        return (held, bid) if isinstance(held, Held) else None
+        if isinstance(held, Held):
+            return held, bid
+        is_done = ask is not None and held.reason == "slot_done"
+        if ask is not None and is_done and not lock_asks.may_be_claimed_for(ask, held, scenario.lease, self.model.now):
+            Asks(database).decline(ask, held.message)
+        return None
 
     def _take(self, database: Database) -> None:
         """What the runner does with an ask: the lock, the ask under it, the run; then the ask is removed."""
         ask = Asks(database).read().get("job")
         if ask is None or ask.taken_by is not None or ask.is_over(self.model.now):
             return
-        acquired = self._acquire(database)
+        acquired = self._acquire(database, ask)
         if acquired is None:
-            return
+            return  # another look tries again
         held, bid = acquired
         taking = Taking(database, ask, f"token of {self.kind}", lambda: self.model.on_begun(self, ask))
         ends = held.trust.ends(database.margin) if self.model.scenario.lease else None
@@ -130,7 +144,9 @@ class Actor:
         try:
             is_taken = taking.take(ends)
         finally:
-            if not is_taken and self.model.scenario.lease:
+            if not is_taken and self.model.scenario.lease and ask.tick is not None:
+                lease.release(outcome="interrupted", tick=ask.tick)
+            elif not is_taken and self.model.scenario.lease:
                 lease.release(before=held.replaced if isinstance(held.replaced, LockRecord) else None)
         if not is_taken:
             return
@@ -190,7 +206,7 @@ class AskModel:
         self.timing = FakeTiming(wall=START)
         self._choices = choices
         self._budget = Counter(scenario.budget)
-        self.nodes: dict[str, Node] = {ASK: ask_of("ann").to_node()} if scenario.is_asked else {}
+        self.nodes: dict[str, Node] = {ASK: ask_of("ann", scenario.slot).to_node()} if scenario.is_asked else {}
         self.begun: Counter[str] = Counter()
         self.lapses: list[str] = []
         self._asked: list[str] = ["ann"] if scenario.is_asked else []
@@ -317,6 +333,8 @@ class AskModel:
                 require(False, "an ask is gone that was neither run nor said not to be")
             if is_there and left is not None and "takenBy" in left and not self._is_troubled:
                 require(False, "what was taken is left")
+        if not self._is_troubled and self.scenario.slot:
+            require(sum(self.begun.values()) == 1, "a tick was claimed for an ask, which was not run")
         if not self._is_troubled and len(self._asked) > 1:
             first = ask_of(self._asked[0])
             require(self.begun[first.id] == 1, "a second ask has replaced the first one")

@@ -26,6 +26,9 @@ CASES = {
     "two takers, a minute passes": AskScenario(TWO, {"minute": 1}),
     "two takers without a lease": AskScenario(TWO, lease=False),
     "a tick beside it": AskScenario(("take one", "tick"), {"minute": 1, "kill": 1}),
+    "two takers of a tick": AskScenario(TWO, slot=True),
+    "two takers of a tick, one is killed, a minute passes": AskScenario(TWO, {"kill": 1, "minute": 1}, slot=True),
+    "two takers of a tick without a lease": AskScenario(TWO, slot=True, lease=False),
     "it is over": AskScenario(("take one", "ask bob"), {"five": 1}),
     "two that ask": AskScenario(("ask ann", "ask bob", "take one"), is_asked=False),
     "two that ask, a lost reply": AskScenario(("ask ann", "ask bob"), {"lose": 1}, is_asked=False),
@@ -37,6 +40,7 @@ if "INTERLEAVINGS" in os.environ:
         "two takers, a lost reply": AskScenario(TWO, {"lose": 1}),
         "two takers without a lease, a lost reply": AskScenario(TWO, {"lose": 1}, lease=False),
         "two takers, one is killed, a minute passes": AskScenario(TWO, {"kill": 1, "minute": 1}),
+        "two takers of a tick, a lost reply": AskScenario(TWO, {"lose": 1}, slot=True),
         "two takers and a tick": AskScenario((*TWO, "tick"), {"minute": 1}),
         "two takers and one that asks": AskScenario((*TWO, "ask bob"), {"five": 1, "kill": 1}),
     }
@@ -108,6 +112,10 @@ def an_ask_replaces_another(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lock_asks, "asked", lambda node, now, ask: ask.to_node())
 
 
+def a_claimed_tick_is_declined(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lock_asks, "may_be_claimed_for", lambda *args: False)
+
+
 BREAKS: dict[str, tuple[Break, AskScenario, str]] = {
     "etags_are_ignored": (etags_are_ignored, CASES["two takers without a lease"], "another one has begun"),
     "a_taken_ask_is_taken_again": (
@@ -124,6 +132,16 @@ BREAKS: dict[str, tuple[Break, AskScenario, str]] = {
         "neither run nor said",
     ),
     "it_is_removed_first": (it_is_removed_first, CASES["a lost reply"], "neither run nor said"),
+    "a_claimed_tick_is_declined": (
+        a_claimed_tick_is_declined,
+        CASES["two takers of a tick"],
+        "which was not run",
+    ),
+    "a_claimed_tick_is_declined without a lease": (
+        a_claimed_tick_is_declined,
+        CASES["two takers of a tick without a lease"],
+        "which was not run",
+    ),
     "an_ask_replaces_another": (
         an_ask_replaces_another,
         CASES["two that ask"],

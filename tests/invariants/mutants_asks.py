@@ -21,6 +21,9 @@ ASK_MUTANTS = (
         ('return "over" if found.is_over(now) else {**node,', "return {**node,", TAKERS),
         ("if ends is None or self._database.timing.mono() < ends:", "if True:", ORDERS),
         ("            asks.lapse(self.ask,", "            _ = (self.ask,", TAKERS),
+        ("    if not has_lease:\n        return True\n", "", ORDERS),
+        ("    return is_live and ", "    return ", TAKERS),
+        ("    return is_live and refusal.unfinished == ask.tick\n", "    return is_live\n", TAKERS),
     ),
     *in_file(
         "scheduler/asks.py",
@@ -28,12 +31,11 @@ ASK_MUTANTS = (
         ("self._database.chance() < _LOOKS / size", "True", TAKERS),
         ("ask.taken_by in (None, known.token)", "True", TAKERS),
         ("            elif known.has_begun:\n", "            elif False:\n", TAKERS),
-        ("        if result.refusal.reason in _FINAL:\n", "        if False:\n", TAKERS),
+        ("        if result.refusal.reason not in _FINAL:\n", "        if True:\n", TAKERS),
         ("not known.is_others and ", "", TAKERS),
         ("            if known.is_gone:\n                continue\n", "", TAKERS),
         ("                if known.plan is not None:\n", "                if False:\n", TAKERS),
         ("            if known.plan is not plan:\n                return\n", "", TAKERS),
-        ("known.tries < _UNTIL_TAKEN:", "False:", TAKERS),
         ("            if self._known_of(ask).has_begun or any(", "            if any(() and ", TAKERS),
     ),
     *in_file(

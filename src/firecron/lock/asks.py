@@ -19,10 +19,13 @@ as with `overlap="allow"`. What may interleave, and what becomes of it:
     an ask beside ticks              who has the lock runs: a tick is refused as by any run by hand, and an ask waits,
                                      and is tried again
     two takers                       the second is refused the lock, or finds `takenBy` at 3. and gives the lock back
-    two takers of a tick             the second finds the tick claimed at 2. before the first comes to 3. It declines
-                                     the ask only if it is still not taken five tries (1.5 s or more) later
-    frozen between 2. and 3.         its lease is over, so another one takes the ask. Its swap finds the node changed
-                                     or gone, and nothing runs
+    two takers of a tick             the second finds the tick claimed at 2. before the first comes to 3., however slow
+                                     that is. It declines the ask only once the lease of that claim is over, or was
+                                     given back; without a lease it leaves the ask until its end
+    a slow taker, a decline          the decline is a take of its own: it comes after the lease, so a write of the
+                                     first one's that arrives later finds the node changed, and nothing runs
+    frozen between 2. and 3.         its lease is over, so another one takes the ask, or declines it of a tick. Its swap
+                                     finds the node changed or gone, and nothing runs
     frozen between 3. and 4.         its lease is over: it doesn't begin, and says so. Nobody else takes the ask
     frozen after 4.                  as any run
     a second ask                     is refused at 1., or at 2. by the node that it finds; after 5. it is another ask
@@ -40,7 +43,8 @@ A reply that is lost:
 
 Killed, as by `kill -9`:
 
-    before 3.                        the lock expires, and another one takes the ask
+    before 3.                        the lock expires, and another one takes the ask; of a tick, which stays claimed,
+                                     it declines it, and says how to ask for another attempt
     between 3. and 4.                nobody runs it. Once it is over it is removed, with this reason
     after 4.                         as any run that dies. If 5. has not come the ask is removed once it is over
 
@@ -55,12 +59,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from firecron.base.instants import number, to_text
+from firecron.base.instants import number, to_milliseconds, to_text
 from firecron.base.texts import plain
 from firecron.errors import Denied
 from firecron.lock.audit_log import AuditLog
 from firecron.lock.database import Database
 from firecron.lock.protocol import Exchange, editing
+from firecron.lock.refusal import Refusal
 from firecron.store import Snapshot, is_name
 
 AskKind: TypeAlias = Literal["run", "slot", "resume"]
@@ -164,6 +169,19 @@ def taken(node: object, now: int, ask: AskedRun, token: str) -> dict[str, object
     if found.taken_by is not None:
         return "mine" if found.taken_by == token else "taken"
     return "over" if found.is_over(now) else {**node, "takenBy": token}
+
+
+def may_be_claimed_for(ask: AskedRun, refusal: Refusal, has_lease: bool, now: int | None) -> bool:
+    """Return whether this refusal of a tick may be due to another taker, which still comes to take the ask.
+
+    It takes under its lease. Without a lease nothing shows when it has given up, so the ask is left until its end.
+    """
+    if refusal.reason != "slot_done":
+        return False
+    if not has_lease:
+        return True
+    is_live = refusal.free_at is not None and (now is None or now < to_milliseconds(refusal.free_at))
+    return is_live and refusal.unfinished == ask.tick
 
 
 # --- the asks of a database

@@ -36,9 +36,10 @@ from firecron.errors import ConfigurationError, Denied, Stopping, StoreError, Un
 from firecron.jobs.catalogue import live_groups_of, read_groups
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry, Result
-from firecron.lock.asks import AskedRun, Asks, Taking, read_asks
+from firecron.lock.asks import AskedRun, Asks, Taking, may_be_claimed_for, read_asks
 from firecron.lock.database import Database
 from firecron.lock.fields import is_paused
+from firecron.lock.refusal import Refusal
 from firecron.lock.waiting import Follow
 from firecron.runs.entry import MANUAL
 from firecron.runs.lanes import Lanes
@@ -50,8 +51,6 @@ _FIRST = 3
 _LOOKS = 12
 # The longest pause between two tries, in seconds.
 _LONGEST = 3.0
-# So many tries, 1.5 seconds or more, has another taker from its claim of a tick to `takenBy`.
-_UNTIL_TAKEN = 5
 # Nobody can run these later either.
 _FINAL = ("slot_done", "slot_early", "malformed")
 
@@ -244,12 +243,13 @@ class AskTaker:
             return False
         if result.refusal is None:
             return False
-        if result.refusal.reason == "slot_done" and known.tries < _UNTIL_TAKEN:
-            return True  # perhaps another taker has just claimed the tick: then one of the next tries finds it taken
-        if result.refusal.reason in _FINAL:
-            self._decline(ask, result.refusal.message)
-            return False
-        return True
+        if result.refusal.reason not in _FINAL:
+            return True
+        moment = self._database.clock.peek()
+        if may_be_claimed_for(ask, result.refusal, job.options.has_lease, None if moment is None else moment.server):
+            return True
+        self._decline(ask, _why_final(ask, result.refusal))
+        return False
 
     def _result(self, job: Job, ask: AskedRun, taking: Taking) -> Result:
         if ask.kind == "slot" and ask.tick is not None:
@@ -308,6 +308,8 @@ class AskTaker:
         fields = node if isinstance(node, dict) else {}
         if is_paused(fields, now):
             return "it is paused"
+        if ask.kind == "slot" and str(fields.get("slot")) >= str(ask.tick):
+            return f"{ask.tick}, or a later tick, was claimed before"
         if fields.get("releasedAt") is None and now < (number(fields.get("expiresAt")) or 0):
             return f"its lock was held, by {plain(str(fields.get('instanceId')))}/{plain(str(fields.get('instance')))}"
         return "no instance took it in time"
@@ -330,3 +332,11 @@ class AskTaker:
         self._has_failed = True
         message = f"What operators have asked for could not be read or written, and is looked for again: {error}"
         self._database.events.emit("ask.failed", "asks", level, message, why=str(error))
+
+
+def _why_final(ask: AskedRun, refusal: Refusal) -> str:
+    if refusal.reason == "slot_done" and refusal.unfinished == ask.tick:
+        # The lock is free again: whoever claimed the tick has not run it to its end.
+        again = f"firecron ask {ask.job} --resume {ask.tick}"
+        return f"{ask.tick} was claimed by an instance that died, or gave it up: {again} asks for another attempt"
+    return refusal.message

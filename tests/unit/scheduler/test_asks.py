@@ -378,18 +378,18 @@ def test_a_missed_tick_is_asked_for() -> None:
     assert one.world.node()["outcome"] == "succeeded"
 
 
-def test_a_second_taker_of_a_tick_leaves_the_ask_to_the_first() -> None:
+@pytest.mark.parametrize("overlap", ["skip", "allow"])
+def test_a_second_taker_of_a_tick_leaves_the_ask_to_a_slow_first(overlap: str) -> None:
     """It hears that the tick is claimed before the first taker has taken the ask, whose run begins all the same."""
-    bench = Bench("0 9 * * *")
+    bench = Bench("0 9 * * *", overlap=overlap)
     slowed: list[str] = []
 
     def slow(one: Instance) -> None:
         def before(method: Method, path: str) -> None:
-            if path.startswith("cron-locks") and method == "swap" and not slowed:
+            if path.startswith("cron-asks") and method == "swap" and not slowed:
                 slowed.append(path)
-                one.network.latency = 0.2
+                bench.world.advance(12)
 
-        one.network.latency = 0.01
         one.network.before = before
 
     for one in bench.several(2, hears=True):
@@ -399,7 +399,30 @@ def test_a_second_taker_of_a_tick_leaves_the_ask_to_the_first() -> None:
     assert slowed
     assert [run.slot and to_text(run.slot) for run in bench.runs] == [slot(0)]
     assert (bench.node(), bench.lapses()) == (None, [])
-    assert bench.world.outcomes() == {slot(0): "succeeded"}
+
+
+@pytest.mark.parametrize("overlap", ["skip", "allow"])
+def test_the_ask_for_a_tick_whose_claimer_died_has_a_reason(overlap: str) -> None:
+    """With a lease it is declined as soon as that is over, else at its end, and the reason says what to do."""
+    bench = Bench("0 9 * * *", overlap=overlap)
+    one, other = bench.several(2)
+    swap = one.network.swap
+
+    def dies(path: str, etag: str, node: dict[str, object] | None, deadline: Any) -> str | Snapshot:
+        answer = swap(path, etag, node, deadline)
+        if path.startswith("cron-locks"):
+            one.crash()
+            bench.world.advance(10**9)
+        return answer
+
+    one.network.swap = dies  # type: ignore[method-assign]  # as the wire
+    other.freeze(40)
+    bench.ask("slot", slot(0))
+    bench.world.advance(90 if overlap == "skip" else VALID / 1000 + 60)
+    assert (bench.runs, bench.node()) == ([], None)
+    again = f"firecron ask {NAME} --resume {slot(0)} asks for another attempt"
+    claimed = f"{slot(0)} was claimed by an instance that died, or gave it up: {again}"
+    assert bench.lapses() == [claimed if overlap == "skip" else f"{slot(0)}, or a later tick, was claimed before"]
 
 
 def test_a_failed_tick_is_asked_for_again() -> None:
