@@ -88,7 +88,7 @@ MENDED = exactly(of(TEXT, "job"), of(NUMBER, "mended"))
 STORED_JOBS = exactly(of(each(TEXT), "jobs"))
 STORED_SCHEDULE = exactly(
     of(TEXT, "name key state"),
-    of(NO_TEXT, "line timezone by outcome why"),
+    of(NO_TEXT, "line written timezone by outcome why"),
     of(NO_NUMBER, "every"),
     of(NO_INSTANT, "starting until at nextAt since slot"),
     of(NUMBER, "failures"),

@@ -10,6 +10,7 @@ from tests.cli.calls import answer, call, complaint
 from tests.cli.schemas import MENDED, NEXT, PUT, REMOVED, SCHEDULES, STORED_JOBS, STORED_SCHEDULE
 from tests.stores.least_privilege import RULES
 
+from firecron import Schedule
 from rtdb_emulator.pytest_plugin import Rtdb
 
 CHRISTMAS = "2126-12-24T18:00:00Z"
@@ -54,6 +55,23 @@ def test_lines_come_out_as_they_go_in(rtdb: Rtdb) -> None:
     again = call("schedule", "put", "remind", "--lines", input=printed)
     assert "remind:2: nothing had to be changed" in again.stdout
     assert "line 1 is no JSON" in complaint(2, "schedule", "put", "remind", "--lines", input="nonsense")
+
+
+def test_a_line_with_an_h_is_shown_and_put_again_as_it_was_written(rtdb: Rtdb) -> None:
+    """Its numbers stand beside it. Once a hand has changed the numbers, they are not those of the `H` any more."""
+    call("schedule", "put", "remind", "42", "H 9 * * *")
+    shown = answer(STORED_SCHEDULE, "schedule", "show", "remind", "42")
+    assert shown["line"] == Schedule("H 9 * * *", name="remind:42").line
+    assert shown["written"] == "H 9 * * *"
+    assert "line: H 9 * * *" in call("schedule", "show", "remind", "42").stdout
+    printed = call("schedules", "remind", "--lines").stdout
+    assert "nothing had to be changed" in call("schedule", "put", "remind", "--lines", input=printed).stdout
+    call("schedule", "put", "others", "--lines", input=printed)
+    node: Any = rtdb.get("cron-schedules/others/:42")
+    assert (node["written"], node["line"]) == ("H 9 * * *", Schedule("H 9 * * *", name="others:42").line)
+    for name, edited in (("line", "0 9 * * *"), ("written", "H H"), ("written", 1)):
+        rtdb.set(f"cron-schedules/remind/:42/{name}", edited)
+        assert answer(STORED_SCHEDULE, "schedule", "show", "remind", "42")["written"] is None
 
 
 def test_what_a_hand_has_edited_is_mended(rtdb: Rtdb) -> None:

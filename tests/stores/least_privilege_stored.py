@@ -28,7 +28,7 @@ HAND_HELD: Node = {**BY_HAND, "expiresAt": NOW + 1}
 STOPPED: Node = {**RELEASED, "unfinished": RELEASED["slot"]}
 SUCCEEDED: Node = {"succeededSlot": GOOD_SLOT}
 HIGH: Node = {**RELEASED, **PUT, "fence": 9 * 10**12}
-LONG = {"args": 4_096, "line": 1_000, "timezone": 100, "by": 200}
+LONG = {"args": 4_096, "line": 1_000, "written": 1_000, "timezone": 100, "by": 200}
 ASKED: Node = {"failures": 2, "cancel": 1, "closed": "over", "passed": NOW - 1}
 # Values that a program may not change, each with another one.
 OF_THE_LOCK: Node = {
@@ -84,7 +84,15 @@ STORED_LEGAL = [
     ours("put one instant", {**without(FIRST, "line", "timezone"), "at": GOOD_START, "until": GOOD_START}),
     ours("put an interval", {**without(FIRST, "line", "timezone"), "every": 2_700, "starting": GOOD_START}),
     ours(
-        "put the longest", {**FIRST, "args": "x" * 4_096, "line": "x" * 1_000, "timezone": "x" * 100, "by": "x" * 200}
+        "put the longest",
+        {
+            **FIRST,
+            "args": "x" * 4_096,
+            "line": "x" * 1_000,
+            "written": "x" * 1_000,
+            "timezone": "x" * 100,
+            "by": "x" * 200,
+        },
     ),
     ours("put an entry of the longest names", FIRST, path=f"cron-schedules/{'j' * 100}/:{'k' * 60}"),
     ours("remove an entry", {**GONE, "closedAt": NOW, "nextAt": NOW + DAY}, PUT),
@@ -100,6 +108,7 @@ STORED_LEGAL = [
     theirs("put an entry", FIRST),
     theirs("put an entry with a since of now", {**FIRST, "since": NOW}),
     theirs("put other arguments", {**PUT, "args": "{}"}, PUT),
+    theirs("put a line with an H", {**FIRST, "written": "H 9 * * *"}),
     theirs(
         "put another line", {**PUT, "line": "* * * * *", "since": NOW, "nextAt": NOW + MINUTE}, {**PUT, "passed": NOW}
     ),
@@ -190,6 +199,8 @@ STORED_FORBIDDEN = [
             ("every", "1"),
             ("line", "x" * 1_001),
             ("line", 1),
+            ("written", "x" * 1_001),
+            ("written", 1),
             ("missedAfter", "soon"),
             ("missedUntil", "soon"),
             ("missedMore", "x" * 1_001),

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 _SECOND = timedelta(seconds=1)
 # What a schedule of one tick is made of, in seconds, before it gets its tick.
 _ANY = 60
-# The fields that say when an entry ticks. What they leave out is not stored.
-FIELDS = ("line", "timezone", "every", "starting", "at", "until")
+# The fields that say when an entry ticks. What they leave out is not stored. `written` is for people: the line with its
+# `H`, beside the numbers that it stands for.
+FIELDS = ("line", "written", "timezone", "every", "starting", "at", "until")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,8 @@ class Bounded(Schedule):
             return
         if self.every is None:
             yield "line", str(self.line)
+            if self.written is not None:
+                yield "written", self.written
             yield "timezone", self.timezone
         else:
             yield "every", int(self.every.total_seconds())

@@ -3,6 +3,7 @@
 `cron-schedules/<job>/:<key>` is an entry: one schedule of a stored job, with the lock of its runs. It has all fields of
 a lock (`lock/record`), the fields of a schedule (`line, timezone` or `every, starting` or `at`; `until`), and
 
+    written     the line as it was put, if it has an `H`. Nothing reads it but people
     args        the arguments of the job's function, as JSON
     by          who has put it
     nextAt      when to look at it, in milliseconds of RTDB's clock. A hint: what ticks comes from the schedule
@@ -286,8 +287,8 @@ def put(node: object, wanted: WantedSchedule, options: LookOptions, now: int) ->
     fields = wanted.schedule.to_fields()
     if wanted.if_absent and before and before.get("closed") != REMOVED and _has_schedule(before):
         return KEPT
-    is_same = _equal(before, fields, ("until",)) and before.get("closed") != REMOVED
-    rest: Node = {"until": fields.get("until"), "args": wanted.args}
+    is_same = _equal(before, fields, ("until", "written")) and before.get("closed") != REMOVED
+    rest: Node = {"until": fields.get("until"), "written": fields.get("written"), "args": wanted.args}
     if wanted.by is not None:
         rest["by"] = wanted.by
     if is_same and all(before.get(name) == value for name, value in rest.items()):

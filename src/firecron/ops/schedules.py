@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, TypeVar
 from firecron.base.instants import Duration, number, to_datetime, to_text
 from firecron.base.texts import plain
 from firecron.cron.bounded import Bounded
-from firecron.cron.schedule import DEFAULT_ZONE, schedule_fields
+from firecron.cron.schedule import DEFAULT_ZONE, Schedule, schedule_fields
 from firecron.errors import ConfigurationError, Denied, Malformed
 from firecron.jobs.parameters import Parameters, check_args, read_parameters
 from firecron.lock.database import Database
@@ -66,6 +66,7 @@ class StoredSchedule:
         name: The name of the entry, `<job>:<key>`.
         key: Its key.
         schedule: When it ticks; None if that was removed, or can't be read.
+        written: Its line as it was put, if that has an `H`: the schedule's has the numbers.
         args: The arguments of the job's function.
         by: Who has put it, if that was told.
         state: `waiting`, `running`, `paused`, `malformed`, or how it was closed: `removed`, `over`, `missed`.
@@ -80,6 +81,7 @@ class StoredSchedule:
     name: str
     key: str
     schedule: Bounded | None
+    written: str | None
     args: Mapping[str, object]
     by: str | None
     state: str
@@ -103,6 +105,7 @@ class StoredSchedule:
             "key": self.key,
             "state": self.state,
             **{name: value for name, value in schedule_fields(schedule).items() if name != "exceptDays"},
+            "written": self.written,
             "at": None if schedule is None else _text(schedule.at),
             "until": None if schedule is None else _text(schedule.until),
             "args": dict(self.args),
@@ -116,8 +119,9 @@ class StoredSchedule:
         }
 
 
-def read_entry(job: str, key: str, node: object, now: int, margin: int) -> StoredSchedule:
+def read_entry(job: str, key: str, node: object, now: int, database: Database) -> StoredSchedule:
     """Return what the node of an entry says, whatever it holds. Texts are safe to print."""
+    name, margin = f"{job}:{key}", database.margin
     fields = node if isinstance(node, dict) else {}
     schedule, args, problem = None, dict[str, object](), None
     try:
@@ -145,9 +149,10 @@ def read_entry(job: str, key: str, node: object, now: int, margin: int) -> Store
         current, said = IDLE, str(error)
     record = current if isinstance(current, LockRecord) else None
     return StoredSchedule(
-        name=f"{job}:{key}",
+        name=name,
         key=key,
         schedule=schedule,
+        written=_written(fields.get("written"), schedule, below(database.settings.prefix, name)),
         args=args,
         by=_plain(fields.get("by")),
         state=state,
@@ -243,7 +248,7 @@ class Schedules:
         """
         database, name = self._database, entry_name(job, key)
         node = database.node(database.paths.lock(name))
-        found = None if node is None else read_entry(job, key, node, self._now(), database.margin)
+        found = None if node is None else read_entry(job, key, node, self._now(), database)
         return None if found is None or found.state == "removed" else found
 
     def list(
@@ -288,7 +293,7 @@ class Schedules:
                     if key > prefix:
                         return
                 elif key != after:
-                    yield read_entry(job, key, node, now, database.margin)
+                    yield read_entry(job, key, node, now, database)
             if len(page) <= size:
                 return
             start = page[size][0]
@@ -512,6 +517,16 @@ def _instant(value: object) -> datetime | None:
 
 def _text(instant: datetime | None) -> str | None:
     return None if instant is None else to_text(instant)
+
+
+def _written(value: object, schedule: Bounded | None, full: str) -> str | None:
+    """Return the line with its `H`; None if somebody has changed the line beside it, so that it stands for another."""
+    if not isinstance(value, str) or schedule is None:
+        return None
+    try:
+        return plain(value) if Schedule(value, name=full).line == schedule.line else None
+    except ValueError:
+        return None
 
 
 def _plain(value: object) -> str | None:

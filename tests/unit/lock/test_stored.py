@@ -196,6 +196,18 @@ def test_a_put_of_another_end_leaves_the_ticks_that_are_due() -> None:
     assert (again["since"], again["nextAt"]) == (NOW + 2 * DAY + HOUR, NOW + 3 * DAY)
 
 
+def test_a_line_with_an_h_is_kept_beside_its_numbers() -> None:
+    """The numbers decide what ticks: a put of the same line writes nothing, and one of the numbers leaves `since`."""
+    hashed = Bounded("H 9 * * *", name="remind:42")
+    before = entry(hashed)
+    assert (before["written"], before["line"]) == ("H 9 * * *", hashed.line)
+    assert put(before, WantedSchedule(hashed), LOOK, NOW) is KEPT
+    plain = written(put(before, WantedSchedule(Bounded(hashed.line)), LOOK, NOW))
+    assert plain == {name: value for name, value in before.items() if name != "written"}
+    assert written(put(plain, WantedSchedule(hashed), LOOK, NOW)) == before
+    assert "written" not in written(remove(before, LOOK, NOW))
+
+
 def test_a_put_of_another_schedule_counts_from_now_on() -> None:
     """A tick of the new line that was before the put doesn't exist, and neither does an unfinished one of the old."""
     before = finished({**entry(), **run(releasedAt=NOW + 1, expiresAt=NOW + 1)}, LOOK, NOW + 1)

@@ -47,7 +47,7 @@ By = Annotated[str | None, typer.Option("--by", help="Who wants it, for people."
 IfAbsent = Annotated[bool, typer.Option("--if-absent", help="Change nothing if the key has a schedule.")]
 Cancel = Annotated[bool, typer.Option("--cancel", help="Ask the run under way to end.")]
 # What a line of JSON may have, beside the key.
-_FIELDS = ("line", "timezone", "every", "starting", "at", "until", "args", "by")
+_FIELDS = ("line", "written", "timezone", "every", "starting", "at", "until", "args", "by")
 
 
 def schedules(
@@ -182,7 +182,7 @@ def _put(found: Schedules, job: str, given: Mapping[str, object], *, if_absent: 
     return found.put(
         job,
         str(given["key"]),
-        given.get("line") if is_line else None,  # type: ignore[arg-type]  # it is checked there
+        (given.get("written") or given.get("line")) if is_line else None,  # type: ignore[arg-type]  # it is checked there
         timezone=DEFAULT_ZONE if zone is None or not is_line else str(zone),
         every=every,  # type: ignore[arg-type]  # it is checked there
         args=args,  # type: ignore[arg-type]  # it is checked there
@@ -237,6 +237,7 @@ def _details(entry: StoredSchedule) -> Iterator[Text]:
     yield Text(f"{plain(entry.name)}: ").append(entry.state, _STYLES.get(entry.state, ""))
     facts = {
         "schedule": None if entry.schedule is None else in_words(entry.schedule),
+        "line": entry.written,
         "arguments": json.dumps(dict(entry.args), ensure_ascii=False) if entry.args else None,
         "next": None if entry.next_at is None else to_text(entry.next_at),
         "last tick": None if entry.slot is None else to_text(entry.slot),
