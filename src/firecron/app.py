@@ -345,6 +345,7 @@ class FireCron:
             at,
             settings=self.settings,
             leaders=self.engine.leaders.all(),
+            chance=self.database.chance,
         )
 
     def work(self) -> float:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -69,6 +70,7 @@ class Rehearsal:
         store: A database in memory that another rehearsal has used.
         settings: Settings; without them, those of the environment.
         leaders: The leaders.
+        chance: Returns a random number from 0 to 1, which decides jitter, pauses and pruning.
     """
 
     def __init__(
@@ -79,11 +81,13 @@ class Rehearsal:
         store: MemoryStore | None = None,
         settings: Settings | None = None,
         leaders: Iterable[Leader] = (),
+        chance: Callable[[], float] = random.random,
     ) -> None:
         self._clock = _RenewingClock(at)
         self.clock: FakeClock = self._clock
         self.store = store or MemoryStore(self.clock.now)
         self.events: list[Event] = []
+        self._chance = chance
         self._jobs = jobs = list(jobs)
         self._deaths: list[Death] = []
         settings = given(settings)
@@ -115,6 +119,7 @@ class Rehearsal:
             timing=self.clock,
             crew=Inline(),
             has_threads=False,
+            chance=self._chance,
         )
         store.paths = crons.database.paths
         for leader in self._leaders:
