@@ -181,6 +181,22 @@ def test_i24_a_minimum_hold_lets_the_schedule_come_back(catch_up: str, hold: flo
         assert all(run.trigger == "schedule" for run in fleet.runs[-4:])
 
 
+def test_i24_a_tick_that_comes_during_a_minimum_hold_takes_no_turn_away() -> None:
+    """It comes while the run before it is recorded, and is skipped: what was missed is run once the hold is over."""
+    fleet = Fleet("*/10 * * * * *", catch_up="all", hold_at_least=15)
+    one = fleet.instance()
+    before = START - 30_000
+    fleet.world.put(
+        {"acquiredAt": before, "expiresAt": before, "releasedAt": before, "holder": "theirs", "slot": slot(-30)}
+    )
+    one.network.latency = 1
+    fleet.body = lambda run: fleet.world.advance(6.5)  # released at 9.5 s, and recorded at 10.5 s
+    fleet.world.at(10, lambda: one.turn(slot(10)))
+    one.turn(slot())
+    assert fleet.slots() == [slot(-20), slot(-10), slot()]
+    assert [event.fields["slot"] for event in one.events if event.slug == "run.skipped"] == [slot(10)]
+
+
 def test_an_entry_that_an_outage_swallows_is_told() -> None:
     """The database goes away between a claim and the entries of ticks that it has passed over: the log says which."""
     fleet, instances, ledger = fleet_of(1, "*/5 * * * * *", body=5.5, grace=2.5)
