@@ -83,7 +83,10 @@ CALLED_IN = {
 FORMS = ("%Y-%m-%dT", "%FT")
 FORMS_IN = ("base.instants", "logging")
 # What is emitted in one module, by its slug.
-EMITTED_IN = {"run.skipped": "runs.lanes", "run.missed": "runs.lanes"}
+EMITTED_IN = {
+    **dict.fromkeys(("run.skipped", "run.missed"), "runs.lanes"),
+    **dict.fromkeys(("job.failing", "job.late", "job.stuck", "job.unattended", "job.recovered"), "jobs.turns"),
+}
 # The conformance kit spells node names and fields itself. If it took them from the code that it tests, a wrong name
 # would be wrong in both, and the kit would pass.
 INDEPENDENT = ("testing.conformance",)

@@ -38,6 +38,7 @@ from firecron.base.instants import to_text
 from firecron.base.texts import cut, plain
 from firecron.errors import ConfigurationError, Denied, StoreError
 from firecron.jobs.catalogue import read_declared
+from firecron.jobs.turns import emit_recovery, emit_trouble
 from firecron.lock.database import new_holder
 from firecron.lock.protocol import editing
 from firecron.ops.health import JobVerdict
@@ -519,26 +520,15 @@ class _Notifier:
 
     def _emit_turn(self, message: Message) -> None:
         """Emit what a look has found, and neither a run nor a look of the job's own program could emit."""
-        verdict, about, emit = message.verdict, message.verdict.about, self._database.events.emit
-        name, why, said = verdict.job, verdict.why, f"{message.title}: {verdict.why}"
-        text, owner, runbook = about.description, about.owner, about.runbook
+        events, verdict = self._database.events, message.verdict
         match message.word:
             case "failing":
-                emit(
-                    "job.failing", name, logging.WARNING, said, slot=None, failures=verdict.failures, why=why,
-                    description=text, owner=owner, runbook=runbook,
-                )  # fmt: skip
+                emit_trouble(events, "failing", verdict.job, verdict.why, verdict.about, failures=verdict.failures)
             case "unattended":
-                emit(
-                    "job.unattended", name, logging.WARNING, said, why=why,
-                    description=text, owner=owner, runbook=runbook,
-                )  # fmt: skip
+                emit_trouble(events, "unattended", verdict.job, verdict.why, verdict.about)
             # The looks for late and stuck jobs say so themselves.
             case "ok" if message.was in ("failing", "unattended"):
-                emit(
-                    "job.recovered", name, logging.INFO, said, slot=None, was=message.was, verdict="ok", why=why,
-                    description=text, owner=owner, runbook=runbook,
-                )  # fmt: skip
+                emit_recovery(events, message.was, verdict.job, verdict.why, verdict.about)
 
     def _emit_failure(self, name: str, channels: str, why: str) -> None:
         message = f'A message about "{name}" was not taken ({channels}): {why}'

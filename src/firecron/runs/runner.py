@@ -33,6 +33,7 @@ from firecron.errors import Stopping
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry, Result
 from firecron.jobs.run import Outcome, Run, Trigger
+from firecron.jobs.turns import emit_recovery, emit_trouble
 from firecron.lock.asks import Taking
 from firecron.lock.database import Database
 from firecron.lock.lease import Lease
@@ -492,7 +493,7 @@ class Runner:
 
     def _emit_turn(self, job: Job, claimed: Claimed, outcome: Outcome, why: str) -> None:
         """Say that this run has made its job fail, or has ended that, by the count of failures in its lock."""
-        options, about, emit = job.options, job.options.about, self._database.events.emit
+        options, events = job.options, self._database.events
         if not (options.has_lease and options.once_per_tick):
             return
         replaced = claimed.held.replaced
@@ -501,32 +502,9 @@ class Runner:
         found = number(claimed.held.record.failures) or 0
         after = number(after_release(found, outcome, is_tick=claimed.slot is not None)) or 0
         if before < options.alert_after <= after and after > found:
-            emit(
-                "job.failing",
-                job.name,
-                logging.WARNING,
-                f'"{job.name}" is failing: {why}',
-                slot=claimed.slot,
-                failures=after,
-                why=why,
-                description=about.description,
-                owner=about.owner,
-                runbook=about.runbook,
-            )
+            emit_trouble(events, "failing", job.name, why, options.about, slot=claimed.slot, failures=after)
         elif after < options.alert_after <= found:
-            emit(
-                "job.recovered",
-                job.name,
-                logging.INFO,
-                f'"{job.name}" is not failing any more: {why}',
-                slot=claimed.slot,
-                was="failing",
-                verdict="ok",
-                why=why,
-                description=about.description,
-                owner=about.owner,
-                runbook=about.runbook,
-            )
+            emit_recovery(events, "failing", job.name, why, options.about, slot=claimed.slot)
 
     def _emit(
         self,

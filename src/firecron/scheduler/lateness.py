@@ -16,7 +16,6 @@ it. A look waits for the database, and may read much, so it is made on a thread 
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from firecron.base.threads import Crew
 from firecron.jobs.about import NOTHING, About
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
+from firecron.jobs.turns import emit_recovery, emit_trouble
 from firecron.lock.database import Database
 from firecron.runs.lanes import Lanes
 
@@ -151,43 +151,12 @@ class Lateness:
                 self._emit_turn(one, now, before.get(one.job))
 
     def _emit_turn(self, evaluated: Evaluated, now: Mark | None, before: Mark | None) -> None:
-        name, why = evaluated.job, evaluated.why
-        about = evaluated.about
+        events, name, why, about = self._database.events, evaluated.job, evaluated.why, evaluated.about
         if now is not None and now[0] == "stuck":
-            self._database.events.emit(
-                "job.stuck",
-                name,
-                logging.WARNING,
-                f'"{name}" is stuck: {why}',
-                why=why,
-                description=about.description,
-                owner=about.owner,
-                runbook=about.runbook,
-            )
+            emit_trouble(events, "stuck", name, why, about)
         elif now is not None:
-            self._database.events.emit(
-                "job.late",
-                name,
-                logging.WARNING,
-                f'"{name}" is late: {why}',
-                slot=evaluated.slot,
-                why=why,
-                description=about.description,
-                owner=about.owner,
-                runbook=about.runbook,
-            )
+            emit_trouble(events, "late", name, why, about, slot=evaluated.slot)
         elif before is not None:
             was, mark = before
-            self._database.events.emit(
-                "job.recovered",
-                name,
-                logging.INFO,
-                f'"{name}" is not {was} any more: {why}',
-                slot=mark if was == "late" else None,
-                was=was,
-                verdict=evaluated.verdict,
-                why=why,
-                description=about.description,
-                owner=about.owner,
-                runbook=about.runbook,
-            )
+            slot = mark if was == "late" else None
+            emit_recovery(events, was, name, why, about, slot=slot, verdict=evaluated.verdict)
