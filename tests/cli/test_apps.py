@@ -199,6 +199,23 @@ def test_next_takes_the_name_for_a_hashed_line(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("FIRECRON_PREFIX", "ops/cron")
     value = answer(NEXT, *arguments)
     assert (value["line"], value["ticks"][0]["utc"]) == ("51 3 * * *", "2026-11-19T03:51:00Z")
+    assert answer(NEXT, *arguments, "--prefix", "")["line"] == "3 3 * * *"
+
+
+@pytest.mark.parametrize("option", ["--prefix", "--context"])
+def test_next_takes_the_prefix_of_its_options(option: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also for the H of an application's job: `--context` names the prefix of that database."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "hashedapp.py").write_text(
+        "from firecron import distributed_cron\n@distributed_cron('digest', 'H 3 * * *')\ndef digest(): ...\n"
+    )
+    database = "https://demo-firecron.firebaseio.com"
+    call("context", "add", "prod", "--database", database, "--prefix", "ops/cron", "--json")
+    named = (option, "prod" if option == "--context" else "ops/cron")
+    for what in (("H 3 * * *", "digest"), ("hashedapp:digest", "digest")):
+        assert answer(NEXT, "next", *what)["line"] == "3 3 * * *"
+        assert answer(NEXT, "next", *what, *named)["line"] == "51 3 * * *"
 
 
 def test_a_job_that_no_firecron_was_given_is_named() -> None:

@@ -178,14 +178,13 @@ def next_ticks(
     """List the next ticks of a cron line, of a job, or of a stored schedule.
 
     The first line says what the schedule means. Each tick is shown in the schedule's time zone and in UTC. For a night
-    when the clocks change, the ticks are explained. Reads a database for JOB:KEY only.
+    when the clocks change, the ticks are explained. Reads a database for JOB:KEY only; an H depends on the prefix.
     """
-    with answering(as_json=as_json) as output:
+    with answering(as_json=as_json) as output, named(database, prefix, context):
         counts_from = None
         if name is None and line is not None and _is_stored(line):
             _refuse_bounds(line, every, starting, until)
-            with named(database, prefix, context):
-                schedule, counts_from = _stored(output, line, timezone)
+            schedule, counts_from = _stored(output, line, timezone)
         elif name is None or line is None or is_hashed(line):
             schedule = _schedule(line, name, timezone, every, starting, until)
         else:
