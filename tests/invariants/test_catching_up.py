@@ -189,8 +189,8 @@ def test_i24_a_tick_that_comes_during_a_minimum_hold_takes_no_turn_away() -> Non
     fleet.world.put(
         {"acquiredAt": before, "expiresAt": before, "releasedAt": before, "holder": "theirs", "slot": slot(-30)}
     )
-    one.network.latency = 1
-    fleet.body = lambda run: fleet.world.advance(6.5)  # released at 9.5 s, and recorded at 10.5 s
+    one.network.before = lambda _, path: fleet.world.advance(1 if path.startswith("cron-runs/") else 0)
+    fleet.body = lambda run: fleet.world.advance(9.5)
     fleet.world.at(10, lambda: one.turn(slot(10)))
     one.turn(slot())
     assert fleet.slots() == [slot(-20), slot(-10), slot()]
