@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from firecron.base.instants import Duration, in_utc, to_datetime, to_milliseconds, to_text
@@ -115,9 +116,26 @@ def read_fields(fields: Mapping[str, object]) -> Bounded | None:
     every = fields.get("every")
     if every is not None and (isinstance(every, bool) or not isinstance(every, int | float)):
         raise ValueError(f"every={every!r:.40} is no number of seconds")
-    line, zone = (_text(fields.get(name), name) for name in ("line", "timezone"))
-    starting, at, until = (_instant(fields.get(name), name) for name in ("starting", "at", "until"))
-    return Bounded(line, DEFAULT_ZONE if zone is None else zone, every=every, starting=starting, at=at, until=until)
+    line, zone, starting, at, until = (_text(fields.get(name), name) for name in _TEXTS)
+    return _read(line, zone, every, starting, at, until)
+
+
+_TEXTS = ("line", "timezone", "starting", "at", "until")
+
+
+# A look, a claim and a release read the same node six times, within a second or so. More would only keep memory.
+@lru_cache(250)
+def _read(
+    line: str | None, zone: str | None, every: float | None, starting: str | None, at: str | None, until: str | None
+) -> Bounded:
+    return Bounded(
+        line,
+        DEFAULT_ZONE if zone is None else zone,
+        every=every,
+        starting=_instant(starting),
+        at=_instant(at),
+        until=_instant(until),
+    )
 
 
 def _text(value: object, name: str) -> str | None:
@@ -126,8 +144,7 @@ def _text(value: object, name: str) -> str | None:
     raise ValueError(f"{name}={value!r:.40} is no text")
 
 
-def _instant(value: object, name: str) -> datetime | None:
-    text = _text(value, name)
+def _instant(text: str | None) -> datetime | None:
     return None if text is None else to_datetime(text)
 
 
