@@ -66,6 +66,8 @@ _AHEAD = 2
 _SPREAD = 2.0
 # After so many claims in a row that others have won, the rest is asked for again.
 _LOST = 3
+# Why a claim is refused that another instance has won. The only tick of an `at` closes its entry.
+_BY_ANOTHER = ("slot_done", "held", "removed")
 # Milliseconds between two looks that follow a bell.
 _BETWEEN_RINGS = 1_000.0
 # Milliseconds between two readings of all entries, where there is no index.
@@ -94,6 +96,7 @@ class _StoredJob:
     under_way: dict[str, bool] = field(default_factory=dict)  # of each: whether it is long due
     older_from: tuple[int, str] | int | None = None
     lost: int = 0
+    is_crowded: bool = False  # that is said once for each query
     is_listening: bool = False
     rung: int = 0  # the last bell that was heard
     is_ringing: bool = False  # a look follows it
@@ -167,10 +170,10 @@ class Lookers:
                 watched = self._watched[job.name] = _StoredJob(job)
         self._look(watched)
 
-    def _look(self, watched: _StoredJob, *, is_rung: bool = False) -> None:
+    def _look(self, watched: _StoredJob, *, fresh_only: bool = False) -> None:
         job = watched.job
         try:
-            self._ask(watched, is_rung=is_rung)
+            self._ask(watched, fresh_only=fresh_only)
             self._mend_if_due(watched)
         except NoIndex as error:
             self._say_once("schedules.no_index", job.name, logging.ERROR, f'"{job.name}": {error}', str(error))
@@ -199,8 +202,8 @@ class Lookers:
 
     # --- what is asked for
 
-    def _ask(self, watched: _StoredJob, *, is_rung: bool) -> None:
-        """Ask for what is due soon; for what is long due as well, but not because of a bell: no put is of that."""
+    def _ask(self, watched: _StoredJob, *, fresh_only: bool) -> None:
+        """Ask for what is due soon; with a beat for what is long due as well."""
         database, job = self._database, watched.job
         now = database.clock.now(database.deadline()).server
         pause = pause_in(_fields(database.node(database.paths.lock(job.name))))
@@ -208,7 +211,7 @@ class Lookers:
         horizon = now + round(_AHEAD * database.settings.heartbeat * 1000)
         with self._lock:
             watched.hold = pause if pause is not None and pause.holds(now) else None
-            before = {name: one for name, one in watched.planned.items() if not (is_rung and one.is_old)}
+            before = {name: one for name, one in watched.planned.items() if not (fresh_only and one.is_old)}
         start: tuple[int, str] | int = fresh
         found: list[tuple[str, object]] = []
         while True:
@@ -218,7 +221,7 @@ class Lookers:
                 break
             start = _last(page)
         self._replan(watched, before, found, now, horizon)
-        if is_rung:
+        if fresh_only:
             return
         with self._lock:
             watched.older_from = 1
@@ -229,7 +232,7 @@ class Lookers:
     ) -> None:
         """Plan what was found instead of what was planned before. What was planned meanwhile is newer, and stays."""
         with self._lock:
-            watched.until, watched.asked_at, watched.lost = until, now, 0
+            watched.until, watched.asked_at, watched.lost, watched.is_crowded = until, now, 0, False
             watched.planned = {
                 name: planned for name, planned in watched.planned.items() if before.get(name) is not planned
             }
@@ -346,7 +349,7 @@ class Lookers:
             watched.rings_at = self._database.timing.mono() + _BETWEEN_RINGS
             is_news = self._is_news(watched)
         if is_news and not self._lanes.stopping:
-            self._look(watched, is_rung=True)
+            self._look(watched, fresh_only=True)  # no put is of what is long due
 
     def _unfollow(self) -> None:
         with self._lock:
@@ -401,7 +404,7 @@ class Lookers:
                 self._look_at(watched, planned)
             except Exception as error:
                 # An entry that can't be looked at hides no other.
-                self._done(watched, planned.name)
+                self._pass(watched, planned.name)
                 message = f'The stored schedule "{planned.name}" could not be looked at: {error!r}'
                 self._database.events.emit(
                     "schedules.failed", planned.name, logging.ERROR, message, error, why=repr(error)
@@ -422,7 +425,8 @@ class Lookers:
                     return planned
             else:
                 return None
-        if not is_old:
+        if not is_old and not watched.is_crowded:
+            watched.is_crowded = True
             message = (
                 f'"{watched.job.name}" has {waits} more stored schedules due than this instance has free workers '
                 f"({self._most}): let more instances look for them (lookers=), or raise FIRECRON_WORKERS"
@@ -433,7 +437,7 @@ class Lookers:
     def _look_at(self, watched: _StoredJob, planned: _Planned) -> None:
         job, name, clock = watched.job, planned.name, self._database.clock.peek()
         if clock is None or not self._registry.is_wanted(job) or self._lanes.is_busy(name):
-            self._done(watched, name)
+            self._pass(watched, name)
             return
         found = evaluate(planned.node, job.options, clock.server, self._database.margin, watched.hold)
         self._carry_out(watched, planned, found)
@@ -449,7 +453,7 @@ class Lookers:
                 if problem is not None:
                     message = f'The stored schedule "{name}" can\'t be claimed: {problem}. Mend it, or delete it'
                     self._say_once("schedules.malformed", name, logging.ERROR, message, problem)
-                self._done(watched, name)
+                self._pass(watched, name)
                 if at <= watched.until and problem is None:
                     clock = self._database.clock.peek()
                     self._plan(watched, planned, max(at, (clock.server if clock else 0) + 1), 0)
@@ -459,14 +463,14 @@ class Lookers:
         try:
             entry = job.entry(name, planned.node)
         except (ConfigurationError, Malformed) as error:
-            self._done(watched, name)
+            self._pass(watched, name)
             message = f'This instance can\'t run "{name}": {error}'
             self._say_once("schedules.malformed", job.name, logging.WARNING, message, str(error))
             return
         attempt = self._lanes.attempt(entry, due, is_later=due is not None and job.options.asks_in_waves)
         self._lanes.stand(attempt)
         if attempt.lane.current is not attempt:
-            self._done(watched, name)  # it is over already, or was skipped: a run of it is under way here
+            self._pass(watched, name)  # it is over already, or was skipped: a run of it is under way here
 
     def attempted(self, attempt: Attempt) -> None:
         """Go on after a worker was at an attempt of an entry: it is over, or it waits without a worker."""
@@ -475,14 +479,18 @@ class Lookers:
         if watched is None:
             return
         last = attempt.results[-1] if attempt.results else None
-        is_lost = last is not None and last.refusal is not None and last.refusal.reason in ("slot_done", "held")
+        is_lost = last is not None and last.refusal is not None and last.refusal.reason in _BY_ANOTHER
         with self._lock:
+            is_fresh = not watched.under_way.get(name, False)
             watched.lost = watched.lost + 1 if is_lost else 0
             is_behind = watched.lost >= _LOST and bool(watched.line)
+            if is_behind:
+                watched.lost = 0
         self._plan_next(watched, attempt)
-        self._done(watched, name)
         if is_behind:
-            self.crew.submit(partial(self.look, watched.job))
+            self.crew.submit(partial(self._look, watched, fresh_only=is_fresh))
+        if self._done(watched, name):
+            self._go_on(watched)
 
     def _plan_next(self, watched: _StoredJob, attempt: Attempt) -> None:
         """Plan the next tick of an entry whose tick was claimed, if it comes before the next query."""
@@ -500,18 +508,27 @@ class Lookers:
         later = at + self._jitter(watched.job, planned.name, at)
         self._plan(watched, _Planned(planned.name, node), later, clock.server if clock else 0)
 
-    def _done(self, watched: _StoredJob, name: str) -> None:
-        """An entry is not under way any more: there is room for the next one in line."""
+    def _done(self, watched: _StoredJob, name: str) -> bool:
+        """An entry is not under way any more. Return whether there is room for another one."""
         with self._lock:
             is_old = watched.under_way.pop(name, None)
-            is_next = bool(watched.line) or (is_old and watched.older_from is not None)
-        if is_next and is_old is not None:
+            return is_old is not None and (bool(watched.line) or (is_old and watched.older_from is not None))
+
+    def _pass(self, watched: _StoredJob, name: str) -> None:
+        """Leave an entry that needs no worker, in a row of such entries: the next one is not looked at below this."""
+        if self._done(watched, name):
             self.crew.submit(partial(self._go_on, watched))
 
     def _go_on(self, watched: _StoredJob) -> None:
+        """Look at what is next in line. A worker does so, too: the crew's thread may be waiting for a reply."""
+        if watched.line:
+            self._feed(watched)
+        else:
+            self.crew.submit(partial(self._turn_page, watched))
+
+    def _turn_page(self, watched: _StoredJob) -> None:
         with suppress(StoreError):  # the next beat asks again
-            if not watched.line:
-                self._ask_older(watched, watched.asked_at - watched.job.options.grace - 1)
+            self._ask_older(watched, watched.asked_at - watched.job.options.grace - 1)
         self._feed(watched)
 
     # --- what a look writes
@@ -522,7 +539,8 @@ class Lookers:
             with self._reported(name):
                 self._written(watched.job, name, watched.hold)
         finally:
-            self._done(watched, name)
+            if self._done(watched, name):
+                self._go_on(watched)
 
     def _written(self, job: Job, name: str, hold: Pause | None) -> None:
         database = self._database

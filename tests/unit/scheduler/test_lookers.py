@@ -366,10 +366,20 @@ class Rung(MemoryStore):
     def __init__(self, now: Any) -> None:
         super().__init__(now)
         self.queries: list[tuple[str, Any]] = []
+        self.reads: list[str] = []
+        self.after_query: Any = None
+
+    def read(self, path: str, deadline: Deadline) -> Any:
+        self.reads.append(path)
+        return super().read(path, deadline)
 
     def query(self, path: str, order_by: str, deadline: Deadline, **rest: Any) -> list[tuple[str, object]]:
         self.queries.append((path.removeprefix("cron-schedules/"), rest.get("start")))
-        return super().query(path, order_by, deadline, **rest)
+        found = super().query(path, order_by, deadline, **rest)
+        after, self.after_query = self.after_query, None
+        if after is not None:
+            after()
+        return found
 
     def watch(self, path: str, deadline: Deadline) -> Any:
         raise AssertionError("no stream has a thread here")
@@ -410,6 +420,29 @@ def test_a_burst_of_bells_is_followed_by_one_look_a_second(reminders: Reminders)
     assert store.queries[0] == ("remind", start)
     ring("nightly")
     assert [name for name, _ in store.queries] == ["remind", "remind", "nightly"]
+
+
+@pytest.mark.parametrize("line", [None, "0 9 * * *"])
+def test_who_loses_three_claims_in_a_row_asks_again(line: str | None) -> None:
+    """Whatever the claims are refused for: the only tick of an instant closes its entry. The rest is not read."""
+    clock = FakeClock("2026-11-18T08:59:50Z")
+    store = Rung(clock.now)
+    first, second = (
+        FireCron(Reminders(), settings=load(), store=store, timing=clock, crew=Inline(), has_threads=False)
+        for _ in range(2)
+    )
+    for key in range(12):
+        at = None if line else datetime(2026, 11, 18, 9, tzinfo=UTC)
+        first.schedules.put("remind", str(key), line, at=at)
+    clock.advance(10)
+    store.reads.clear()
+    look, job = second.engine.lookers.look, second.registry.get("remind")
+    store.after_query = lambda: first.engine.lookers.look(first.registry.get("remind"))
+    look(job)
+    read = [path for path in store.reads if path.startswith("cron-schedules/")]
+    assert len(read) == 12 + 3
+    soon = to_milliseconds(NINE) - job.options.grace
+    assert [start for _, start in store.queries].count(soon) == 3
 
 
 def test_an_instance_that_does_not_take_the_arguments_leaves_the_entry(test: Rehearsal, reminders: Reminders) -> None:
