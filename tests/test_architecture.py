@@ -74,7 +74,7 @@ CALLED_IN = {
     **dict.fromkeys(("wrap_future", "run_in_executor", "to_thread"), ("base.threads",)),
     # The prefix is put before the paths of the nodes once. The demonstration has none.
     "Paths": ("lock.database", "demo.show"),
-    "ask_metadata": ("base.identity", "cloud_logging", "page.reads"),
+    "ask_metadata": ("base.identity", "cloud_logging", "page.fleet"),
     # Each waits for something else: a lock, a renewal, an ask, a tick's grace, RTDB's time. Where a write
     # is tried again until a deadline, `wait_or_raise` waits.
     "backoff": ("base.clocks", "lock.keeper", "lock.waiting", "runs.claimer", "scheduler.asks", "scheduler.ticker"),

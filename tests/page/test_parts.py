@@ -19,7 +19,7 @@ from firecron.ops.board import Shared
 from firecron.ops.health import ALARMS, VerdictWord
 from firecron.ops.remedies import TABLE, State
 from firecron.ops.remedy import ActWord
-from firecron.page.reads import instance_link, log_link, project_of
+from firecron.page.fleet import instance_link, log_link, project_of
 from firecron.runs.entry import Entry
 from firecron.testing.clocks import FakeTiming
 

@@ -94,6 +94,7 @@ JOB = schemas.exactly(
     {
         "now": schemas.INSTANT,
         "job": schemas.perhaps(schemas.ROW),
+        "stored": schemas.TRUTH,
         "lock": schemas.perhaps(schemas.LOCK),
         "options": schemas.perhaps(
             schemas.exactly(

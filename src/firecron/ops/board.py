@@ -4,6 +4,8 @@
                     old
     the groups      every minute for the page, which so calls a job unattended up to a minute late; once they are ten
                     seconds old for the verdicts alone
+    the schedules   which of those that are stored are late or fail, and which is next: as the groups, and once they
+                    are ten seconds old when the next one was to come
     the catalogue   every five minutes, with the holds and the mutes; and when there is a new group of instances: its
                     jobs may be new, or have other schedules, by which no tick is late; and when other holds pause the
                     locks than before
@@ -148,6 +150,7 @@ class Board:
         self._groups = Shared(lambda _: self._read_groups(), timing, _GROUPS_AGE)
         self._asks = Shared(lambda _: self._status.asks(), timing, _CATALOGUE_AGE)
         self._has_asks = False
+        self._stored = Shared(lambda _: self._status.stored(self._declared.get(), self.now()), timing, _GROUPS_AGE)
         locks = database.paths.locks
         self._nodes = Shared(lambda _: children(database.node(locks), locks), timing, _LOCKS_AGE)
         self._picture = Shared(lambda _: self._read_jobs(), timing, _PICTURE_AGE)
@@ -215,6 +218,7 @@ class Board:
         self._nodes.changed()
         if self._has_asks:
             self._asks.changed()
+        self._stored.changed()
         if of_many:
             self._declared.changed()
         self.changed()
@@ -270,7 +274,9 @@ class Board:
             self._declared.changed()  # somebody holds jobs, or has taken that back
             declared = self._declared.get()
         then = now - int(self.database.timing.mono() - read_at)
-        stored = self._status.stored(declared, now)
+        stored = self._stored.get(age=groups_age)
+        if any(health.next is not None and health.next <= now for health in stored.values()):
+            stored = self._stored.get(age=_REPORT_AGE)
         return Nodes(declared, nodes, _kept(groups, then, groups_age), now, stored=stored)
 
     def _lock_nodes(self) -> Mapping[str, object]:
@@ -283,5 +289,6 @@ class Board:
         names = frozenset(group.name for group in groups or ())
         if not names <= self._group_names:
             self._declared.changed()  # instances with other jobs are another group
+            self._stored.changed()
             self._group_names = names
         return groups, self.database.timing.mono()

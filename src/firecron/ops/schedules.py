@@ -283,7 +283,19 @@ class Schedules:
             after: Begin after this key.
             size: How many entries one request brings.
         """
-        database, now = self._database, self._now()
+        now = self._now()
+        for key, node in self.nodes(job, prefix=prefix, after=after, size=size):
+            yield read_entry(job, key, node, now, self._database)
+
+    def nodes(
+        self, job: str, *, prefix: str = "", after: str | None = None, size: int = MOST_LISTED
+    ) -> Iterator[tuple[str, object]]:
+        """Yield the keys of a job's entries with their nodes, as `pages` yields the entries. Raise StoreError.
+
+        Args:
+            job, prefix, after, size: As with `pages`.
+        """
+        database = self._database
         path, start = database.paths.schedules_of(check_name(job)), f":{max(prefix, after or '')}"
         while True:
             page = _querying(database).query(path, "$key", database.deadline(), start=start, most=size + 1)
@@ -293,7 +305,7 @@ class Schedules:
                     if key > prefix:
                         return
                 elif key != after:
-                    yield read_entry(job, key, node, now, database)
+                    yield key, node
             if len(page) <= size:
                 return
             start = page[size][0]

@@ -33,6 +33,7 @@ from firecron.cron.schedule import is_tick
 from firecron.errors import ConfigurationError, Stopping, StoreError, UnknownJob
 from firecron.jobs.registry import Result
 from firecron.lock.fields import LONGEST_WHY
+from firecron.lock.refusal import Refusal
 from firecron.ops.asks import NotAsked, RunAsks
 from firecron.ops.holds import Holds
 from firecron.ops.mutes import Mutes
@@ -42,6 +43,7 @@ from firecron.ops.remedy import Remedy, freeing, service_in_words
 from firecron.page.messages import Access, Route, as_json, problem
 from firecron.page.reads import Reads, store_problem
 from firecron.runs.entry import is_manual
+from firecron.store import is_entry_name
 from firecron.web import SiteReply
 
 _NAMED = 10
@@ -89,10 +91,14 @@ class Actions:
         tick = None if resume is None else _tick(resume)
         code = self._reads.code
         why_not, registry = code.why_not_runnable(name), code.registry
-        if why_not is not None or registry is None:
+        if why_not is not None or registry is None or is_entry_name(name):
             self._seen(name)  # a name that nobody knows is a 404, as for each other act
+        if why_not is not None or registry is None:
+            if is_entry_name(name):  # nobody is asked for a run of one
+                return problem(409, "no_code", f"{name} was not run: {why_not}", remedy=_ELSEWHERE)
             return self._ask(name, slot, resume, why, who)
-        if slot is not None and not is_tick(registry.get(name).options.schedule, to_text(slot)):
+        job = registry.find(name)
+        if slot is not None and not isinstance(job, Refusal) and not is_tick(job.options.schedule, to_text(slot)):
             raise _bad_body(f"slot {to_text(slot)} is no tick of {name}")
         with self._recorded(name, why, who):
             try:

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from firecron.base.texts import redacted
 from firecron.ops.remedy import Remedy
-from firecron.store import is_name
+from firecron.store import is_entry_name, is_name
 from firecron.web import SiteReply, SiteRequest
 
 # --- the paths below the mount
@@ -36,6 +36,8 @@ Kind: TypeAlias = Literal[
     "strip",
     "strips",
     "traceback",
+    "schedules",
+    "count",
     "timeline",
     "instances",
     "acts",
@@ -48,6 +50,8 @@ FleetAct: TypeAlias = Literal["hold", "unhold"]
 PageAct: TypeAlias = JobAct | FleetAct
 
 ACTS: tuple[JobAct, ...] = get_args(JobAct)
+# Those that an entry of a stored job has as well: it is not in the catalogue, and people are told of its job alone.
+ENTRY_ACTS: tuple[JobAct, ...] = ("run", "pause", "resume", "unlock", "cancel")
 FLEET_ACTS: tuple[FleetAct, ...] = get_args(FleetAct)
 # A script each. `page.js` begins; the page's HTML names all, so that a browser asks for them at once.
 MODULES = (
@@ -68,8 +72,9 @@ _FIXED: dict[str, Kind] = {
 }
 
 
-# The key of a run in the history: a tick, or the start of a run by hand or of a leader's term.
-_KEY = re.compile(r"[0-9TZ:-]{20}(?:-(?:manual|term)-[0-9a-f]{1,20})?")
+# The key of a run in the history: a tick, or the start of a run by hand or of a leader's term; of an entry's run with
+# the entry's key.
+_KEY = re.compile(r"[0-9TZ:-]{20}(?:-(?:manual|term)-[0-9a-f]{1,20})?(?::[A-Za-z0-9_-]{1,60})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,7 @@ def find_route(path: str) -> Route | None:
     if not path.startswith("/api/jobs/"):
         return None
     name, *below = path.removeprefix("/api/jobs/").split("/")
-    if not is_name(name):
+    if not is_name(name) and not is_entry_name(name):
         return None
     if not below:
         return Route("job", name)
@@ -106,7 +111,11 @@ def find_route(path: str) -> Route | None:
         return Route("strip", name)
     if len(below) == 2 and below[0] == "tracebacks" and _KEY.fullmatch(below[1]):
         return Route("traceback", name, key=below[1])
-    of_job = next((act for act in ACTS if below == [act]), None)
+    if is_name(name) and below == ["schedules"]:
+        return Route("schedules", name)
+    if is_name(name) and below == ["schedules", "count"]:
+        return Route("count", name)
+    of_job = next((act for act in (ACTS if is_name(name) else ENTRY_ACTS) if below == [act]), None)
     return None if of_job is None else Route("act", name, of_job)
 
 

@@ -5,6 +5,7 @@
     strip       the newest ticks of a job, each with the outcome of its run, or with why it did not run (`ticks`)
     instances   the signs of life of the instances and of their groups; of a late job those that would run it
     acts        what operators have done
+    schedules   the entries of a stored job (`entries`), by pages; each is shown by itself as a job is
 
 Beside the rows, which the board keeps, each is read once for all who look, and kept for two seconds. What is read of a
 job is never older than its row: a browser asks for it when it has heard that the row has changed. A part that is
@@ -14,42 +15,42 @@ malformed is null, and `problems` says why.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from typing import TypeAlias, TypeVar
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs
 from zoneinfo import ZoneInfo
 
-from firecron.base.events import RUN_LABEL
-from firecron.base.identity import ask_metadata, find_cloud_run
-from firecron.base.instants import in_utc, number, to_datetime, to_milliseconds, to_text
+from firecron.base.instants import in_utc, to_datetime, to_milliseconds, to_text
 from firecron.base.texts import plain, redacted
 from firecron.cron.schedule import next_ticks, schedule_fields
 from firecron.cron.words import special_nights
 from firecron.errors import ConfigurationError, Denied, Malformed, StoreError, UnknownJob
 from firecron.jobs.about import NOTHING
-from firecron.jobs.catalogue import CatalogueEntry, Group, live_groups_of, read_groups
+from firecron.jobs.catalogue import CatalogueEntry, live_groups_of, read_groups
 from firecron.jobs.registry import Registry
 from firecron.leaders.leader import Leader
 from firecron.lock.audit_log import Act
-from firecron.lock.refusal import SILENT_BEATS
 from firecron.ops.asks import why_not_askable
 from firecron.ops.board import Board, Shared
+from firecron.ops.entries import EntryRow
 from firecron.ops.operator import Operator
 from firecron.ops.remedies import acts_on, state_of_lock
 from firecron.ops.status import Row, SeenJobs
 from firecron.ops.views import LockView, children
+from firecron.page.entries import Entries
+from firecron.page.fleet import Fleet, find_project, group_json, instance_link, log_link
 from firecron.page.messages import FILES, Access, Route, as_json, problem
 from firecron.page.ticks import Known
 from firecron.page.timeline import RANGES, marks, span_of
 from firecron.page.timeline import row as timeline_row
-from firecron.runs.entry import MANUAL, Entry, key_of_run
-from firecron.store import check_name, is_name
+from firecron.runs.entry import MANUAL, Entry, entry_of
+from firecron.store import check_any_name, is_entry_name, is_name, run_key, split_name
 from firecron.triggers.handler import of_error, of_health
 from firecron.web import SiteReply, SiteRequest
 
@@ -93,13 +94,16 @@ class Code:
         self._leaders = {leader.name: leader.options.about for leader in leaders}
 
     def why_not_runnable(self, name: str) -> str | None:
-        """Return why this process can't run the job; None if it can."""
+        """Return why this process can't run the job, or the entry of a stored one; None if it can."""
         if self.registry is None:
             return "this page is served without the code of the jobs"
+        declared, key = split_name(name)
         try:
-            job = self.registry.get(name)
+            job = self.registry.get(declared)
         except UnknownJob:
             return f"this process has no code for {name}"
+        if job.options.stored is not None and not key:
+            return "it runs by its stored schedules: run one of them"
         if not self.registry.runs_here(job):
             return f"{name} needs the role {job.options.role!r}, and this process lacks it"
         return f"{name} is declared disabled" if job.options.disabled else None
@@ -123,10 +127,16 @@ class Code:
         acts = row.acts(can_run=self.why_not_run(row) is None) if is_name(row.job) else []
         return {**fields, "acts": acts}
 
+    def entry_json(self, found: EntryRow) -> Json:
+        """Return an entry as JSON: as the row of a job, with the acts that are offered."""
+        fields = {name: _without_nulls(value) for name, value in found.to_json().items()}
+        return {**fields, "acts": found.acts(can_run=self.why_not_run(found.row) is None)}
+
     def why_not_run(self, row: Row) -> str | None:
         """Return why a run of the job can't be started from here, neither by this process nor by one that is asked."""
-        if self.why_not_runnable(row.job) is None:
-            return None
+        why_not = self.why_not_runnable(row.job)
+        if why_not is None or is_entry_name(row.job):
+            return why_not
         if row.ask is not None:
             return f"{row.ask}, and that is still to be run"
         refused = why_not_askable(row.declared, row.lock)
@@ -147,52 +157,6 @@ def _without_end(lock: object) -> object:
 
 def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-# --- a link to the log lines of a run in Cloud Logging
-#
-# Each line of a run has the run's key in a label, which `firecron.logging.setup` writes on Cloud Run. A job that runs
-# elsewhere has no link. The project is the environment's, or the metadata server's; without one the console takes the
-# one that the visitor used last.
-
-_CONSOLE = "https://console.cloud.google.com/logs/query"
-# In milliseconds.
-_AROUND = 60_000
-
-
-def log_link(name: str, entry: Entry, service: str | None, project: str | None) -> str | None:
-    """Return the URL of a run's log lines; None for a run without any in Cloud Logging."""
-    if service in (None, "local") or entry.started_at is None or entry.recorded_by is not None:
-        return None
-    ended = entry.started_at if entry.ended_at is None else entry.ended_at
-    quoted = key_of_run(name, entry.key).replace("\\", "\\\\").replace('"', '\\"')
-    return _console(f'labels.{RUN_LABEL}="{quoted}"', entry.started_at - _AROUND, ended + _AROUND, project)
-
-
-def instance_link(instance: str, service: str, project: str | None, now: int) -> str | None:
-    """Return the URL of an instance's log lines of the last hour; None for one without any in Cloud Logging."""
-    if service == "local":
-        return None
-    return _console(f'labels.instanceId:"{instance}"', now - _HOUR, now, project)
-
-
-def _console(query: str, start: int, end: int, project: str | None) -> str:
-    where = "" if project is None else f"?project={quote(project, safe='')}"
-    return f"{_CONSOLE};query={quote(query, safe='')};startTime={to_text(start)};endTime={to_text(end)}{where}"
-
-
-@cache
-def find_project() -> str | None:
-    """Return the project of this process, if it is known. On Cloud Run the first call may take a second."""
-    return project_of(os.environ)
-
-
-def project_of(environment: Mapping[str, str]) -> str | None:
-    """Return the project that the environment names, or that the metadata server knows on Cloud Run."""
-    named = environment.get("GOOGLE_CLOUD_PROJECT")
-    if named or find_cloud_run(environment) is None:
-        return named or None
-    return ask_metadata("project/project-id", environment)
 
 
 # --- the files
@@ -228,6 +192,8 @@ _KEPT = 60.0
 _ACTS_AGE = 60.0
 # In milliseconds.
 _HOUR = 3_600_000
+# How long after a release the history is asked again and again.
+_LATE_ENTRY = 30_000
 # A node that somebody has filled by hand may have any size.
 _LARGEST_NODE = 20_000
 
@@ -244,6 +210,8 @@ class Reads:
         self._read_only = read_only
         self._database = database = board.database
         self.operator = Operator(database)
+        self.entries = Entries(board)
+        # Of a stored job it is that of all its entries.
         self._runs = Shared(self.operator.runs, database.timing, _KEPT)
         self._jobs = Shared(self._read_job, database.timing, _AGE)
         self._acts = Shared(lambda _: self._read_acts(), database.timing, _ACTS_AGE)
@@ -261,8 +229,12 @@ class Reads:
                     return self._all_jobs(request, access, can_act=can_act)
                 case "job":
                     self.board.show([route.name])
-                    self._follow(_row(self.board.jobs(), route.name))
+                    self._follow(self._row(route.name))
                     return as_json(200, self._jobs.get(route.name))
+                case "schedules":
+                    return self._schedules(route.name, parse_qs(request.query))
+                case "count":
+                    return as_json(200, {"job": route.name, "count": self.entries.count(route.name)})
                 case "strip":
                     self.board.show([route.name])
                     return as_json(200, {"job": route.name, "ticks": self._strip(route.name)})
@@ -292,8 +264,9 @@ class Reads:
     def done(self, name: str) -> None:
         """Read anew what a visitor has changed."""
         self.board.done()
+        self.entries.changed(name)
         self._jobs.changed(name)
-        self._runs.changed(name)
+        self._runs.changed(split_name(name)[0])
         self._acts.changed()
 
     def _all_jobs(self, request: SiteRequest, access: Access, *, can_act: bool) -> SiteReply:
@@ -310,6 +283,13 @@ class Reads:
         if etag in (one.strip() for one in request.headers.get("if-none-match", "").split(",")):
             return SiteReply(304, b"", {"ETag": etag})
         return as_json(200, {"now": to_text(seen.now), **fields, **found.to_json()}, {"ETag": etag})
+
+    def _schedules(self, job: str, query: Mapping[str, Sequence[str]]) -> SiteReply:
+        """Return some entries of a stored job, and after which key there may be more."""
+        prefix, after = (query.get(name, [""])[0] for name in ("prefix", "after"))
+        rows, more = self.entries.page(job, prefix, after)
+        found = [self.code.entry_json(row) for row in rows]
+        return as_json(200, {"now": to_text(self.board.now()), "job": job, "schedules": found, "after": more})
 
     def _strips(self, request: SiteRequest) -> SiteReply:
         given = parse_qs(request.query).get("names", [""])[0]
@@ -355,7 +335,7 @@ class Reads:
     def _strip_or_why(self, name: str) -> tuple[list[Json] | None, str | None]:
         """Return the strip, or why there is none: a name or a history that is odd takes nobody else's strip away."""
         try:
-            return self._strip(check_name(name)), None
+            return self._strip(check_any_name(name)), None
         except ConfigurationError as error:
             return None, str(error)
         except Malformed as error:
@@ -364,18 +344,44 @@ class Reads:
     def _strip(self, name: str) -> list[dict[str, object]]:
         """Return the newest ticks of a job, oldest first."""
         seen = self.board.jobs()
-        if _view(seen, _row(seen, name), name) is None and _row(seen, name) is None:
+        if not is_entry_name(name) and _view(seen, _row(seen, name), name) is None and _row(seen, name) is None:
             return []  # a name that somebody has made up costs nothing
         return [tick.to_json() for tick in self._known(name, seen).newest_ticks()]
 
     def _known(self, name: str, seen: SeenJobs) -> Known:
         """Return what is known of a job's ticks. Its history is read if its row has changed, or after a minute."""
-        row = _row(seen, name)
+        row = self._row(name, seen)
         self._follow(row)
-        entries, declared = self._runs.get(name), self.board.declared(name)
+        declared, node = self._declared(name, row), self._node(name)
         is_retired = row is not None and row.verdict.word == "retired"
-        node, acts = self.board.node(name), self._acts_or_none()
-        return Known(declared, entries, node, acts, seen.now, self._database.margin, is_retired)
+        return Known(
+            declared, self._history(name), node, self._acts_or_none(), seen.now, self._database.margin, is_retired
+        )
+
+    def _row(self, name: str, seen: SeenJobs | None = None) -> Row | None:
+        """Return the row of a job, or of an entry of a stored one; None if there is none."""
+        if not is_entry_name(name):
+            return _row(seen or self.board.jobs(), name)
+        try:
+            return self.entries.row(name).row
+        except UnknownJob:
+            return None
+
+    def _declared(self, name: str, row: Row | None) -> CatalogueEntry | None:
+        if is_entry_name(name):
+            return None if row is None else row.declared
+        return self.board.declared(name)
+
+    def _node(self, name: str) -> object:
+        return self.entries.node(name) if is_entry_name(name) else self.board.node(name)
+
+    def _history(self, name: str, age: float = inf) -> Sequence[Entry]:
+        """Return the history of a job, oldest first; of an entry its part, with the keys of a job's runs."""
+        job, key = split_name(name)
+        runs = self._runs.get(job, age)
+        if not key:
+            return runs
+        return [replace(one, key=one.key.removesuffix(f":{key}")) for one in runs if entry_of(one.key) == key]
 
     def _follow(self, row: Row | None) -> None:
         """Read the job anew if its row has changed since it was asked for."""
@@ -387,7 +393,7 @@ class Reads:
         if before != shown:
             # Another thread may ask for the same job now: it must not see the row before it can see the change.
             self._jobs.changed(row.job)
-            self._runs.changed(row.job)
+            self._runs.changed(split_name(row.job)[0])
             if before is not None and before[-1] != shown[-1]:
                 self._acts.changed()
             self._rows[row.job] = shown
@@ -395,10 +401,14 @@ class Reads:
     def _read_job(self, name: str) -> dict[str, object]:
         """Return everything about one job or lock. Raise UnknownJob if the database knows no such name."""
         seen = self.board.jobs()
-        row, declared, node = _row(seen, name), self.board.declared(name), self.board.node(name)
+        is_entry, row = is_entry_name(name), self._row(name, seen)
+        declared, node = self._declared(name, row), self._node(name)
         problems: dict[str, str] = {}
-        runs = _readable("runs", lambda: self._runs.get(name, age=_AGE), problems)
-        if row is None and node is None and runs == ():
+        is_stored = declared is not None and declared.stored is not None
+        # The history of all entries may be long: it is read anew when one of them has run.
+        age = _KEPT if is_stored and not _has_just_ended(row, seen.now) else _AGE
+        runs = _readable("runs", lambda: self._history(name, age), problems)
+        if row is None and node is None and (is_entry or not runs):
             raise UnknownJob(f"{name} is no job: the catalogue and the locks don't have it")
         newest = list(reversed((runs or ())[-MOST_RUNS:]))
         view = _view(seen, row, name)
@@ -408,7 +418,8 @@ class Reads:
         why_not = self.code.why_not_runnable(name) if row is None else self.code.why_not_run(row)
         return {
             "now": to_text(seen.now),
-            "job": None if row is None else row.to_json(),
+            "job": self.code.entry_json(self.entries.row(name)) if is_entry else row and row.to_json(),
+            "stored": is_stored and not is_entry,
             "lock": None if view is None else view.to_json(),
             "options": None if declared is None else _options(declared),
             "defaults": [] if declared is None else [*declared.usual(), *(["ticks"] if declared.ticks else [])],
@@ -460,7 +471,7 @@ class Reads:
 
     def _traceback(self, name: str, key: str) -> str | None:
         try:
-            return self.operator.traceback(name, key)
+            return self.operator.traceback(name, run_key(name, key))
         except Denied:
             return None  # the rules are older than tracebacks
 
@@ -471,14 +482,14 @@ class Reads:
         return {
             "now": to_text(now),
             "instances": None if fleet.nodes is None else shown,
-            "groups": None if fleet.groups is None else [_group(one, now) for one in fleet.groups],
+            "groups": None if fleet.groups is None else [group_json(one, now) for one in fleet.groups],
             "problems": fleet.problems,
         }
 
     def _would_run(self, name: str, now: int) -> list[Json]:
         """Return the live instances that would run the job, each with a link to its log lines."""
         fleet = self._fleet.get(age=_AGE)
-        services = {group.service for group in live_groups_of(name, fleet.groups or (), now)}
+        services = {group.service for group in live_groups_of(split_name(name)[0], fleet.groups or (), now)}
         project = find_project()
         return [
             {**one, "logs": instance_link(str(one["instance"]), str(one["service"]), project, now)}
@@ -499,44 +510,6 @@ class Reads:
             return {}  # the rules don't let this user read them
 
 
-@dataclass(frozen=True, slots=True)
-class Fleet:
-    """The instances and their groups, as their nodes are: None if they can't be read, and `problems` say why."""
-
-    nodes: Mapping[str, object] | None
-    groups: tuple[Group, ...] | None
-    heartbeat: float
-    problems: dict[str, str]
-
-    def instances(self, now: int) -> list[Json]:
-        """Return the instances as JSON, those of a service and revision together."""
-        services = sorted((one.service for one in self.groups or () if one.service), key=len, reverse=True)
-        oldest = now - SILENT_BEATS * self.heartbeat * 1000
-        found = [
-            _instance(name, node, oldest, services)
-            for name, node in (self.nodes or {}).items()
-            if name != "clock" and isinstance(node, dict)
-        ]
-        return sorted(found, key=lambda one: (one["service"] or "", one["instanceId"] or "", str(one["process"])))
-
-
-def _instance(name: str, node: Mapping[str, object], oldest: float, services: Sequence[str]) -> Json:
-    """Return an instance. Its revision or execution begins with the name of its service."""
-    seen, instance_id = number(node.get("seenAt")), node.get("instanceId")
-    owner = plain(instance_id) if isinstance(instance_id, str) else None
-    service = next((one for one in services if owner is not None and f"{owner}-".startswith(f"{one}-")), None)
-    return {
-        "instance": plain(name.rpartition("-")[0] or name),
-        "process": plain(name),
-        "instanceId": owner,
-        "service": None if service is None else plain(service),
-        "startedAt": _instant(node.get("startedAt")),
-        "seenAt": None if seen is None else to_text(seen),
-        "alive": seen is not None and seen >= oldest,
-        "jobs": number(node.get("jobs")),
-    }
-
-
 def _readable(part: str, read: Callable[[], T], problems: dict[str, str]) -> T | None:
     """Return what is read; None if it is malformed, and then note why: the other parts are shown nevertheless."""
     try:
@@ -548,6 +521,12 @@ def _readable(part: str, read: Callable[[], T], problems: dict[str, str]) -> T |
 
 def _row(seen: SeenJobs, name: str) -> Row | None:
     return next((row for row in seen.rows if row.job == name), None)
+
+
+def _has_just_ended(row: Row | None, now: int) -> bool:
+    """Return whether the entry of a run that has ended may be still to come."""
+    released = None if row is None or row.lock is None else row.lock.released_at
+    return released is not None and now - released < _LATE_ENTRY
 
 
 def _view(seen: SeenJobs, row: Row | None, name: str) -> LockView | None:
@@ -608,22 +587,6 @@ def _running(seen: SeenJobs) -> dict[str, list[str]]:
         if view.state == "held" and view.instance is not None:
             found.setdefault(view.instance, []).append(view.name)
     return found
-
-
-def _group(group: Group, now: int) -> dict[str, object]:
-    return {
-        "group": plain(group.name),
-        "service": None if group.service is None else plain(group.service),
-        "firstSeenAt": None if group.first_seen_at is None else to_text(group.first_seen_at),
-        "seenAt": None if group.seen_at is None else to_text(group.seen_at),
-        "live": group.is_live(now),
-        "jobs": None if group.jobs is None else sorted(plain(job) for job in group.jobs),
-    }
-
-
-def _instant(value: object) -> str | None:
-    instant = number(value)
-    return None if instant is None else to_text(instant)
 
 
 def _bounded(node: object) -> object:
