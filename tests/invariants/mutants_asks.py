@@ -6,6 +6,7 @@ from tests.invariants.mutants import in_file
 
 TAKERS = "tests/unit/scheduler/test_asks.py"
 ORDERS = "tests/interleaving/test_interleavings_asks.py"
+DEAD = "tests/unit/scheduler/test_heartbeat_dead.py"
 HOLDS = "tests/unit/lock/test_holds.py"
 MISSING = "tests/unit/runs/test_policy_missing.py"
 MISSED = "tests/invariants/test_missed.py"
@@ -42,6 +43,12 @@ ASK_MUTANTS = (
         "runs/runner.py",
         ("                self._resumer.give_back(job, claimed)\n", "                pass\n", TAKERS),
         ("run_id = secrets.token_hex(3) if taking is None else taking.ask.id", "run_id = secrets.token_hex(3)", TAKERS),
+    ),
+    *in_file(
+        "scheduler/heartbeat.py",
+        ("                    if _is_over(found.node, limit):\n", "                    if True:\n", DEAD),
+        ('swap(f"{path}/{name}", found.etag, None, deadline)', 'merge(path, {name: None}, deadline)', DEAD),
+        ("until is not None and until < limit", "until is not None and until <= limit", DEAD),
     ),
     *in_file(
         "lock/fields.py",

@@ -43,7 +43,8 @@ def test_a_holder_that_dies_between_two_looks_is_noticed() -> None:
 def test_a_look_at_the_nodes_is_noted(rtdb: Rtdb) -> None:
     """When the dead are looked for, it costs no further request to know the silent, in refusals of plain locks, too.
 
-    One request reads the instances, one names their groups, and one reads when the only group was last seen.
+    One request reads the instances, one names their groups, one reads when the only group was last seen, and two read
+    the mutes and the holds.
     """
     crons = FireCron(settings=load(), enabled=True, has_threads=False)
     crons.engine.heartbeat.beat()
@@ -55,7 +56,7 @@ def test_a_look_at_the_nodes_is_noted(rtdb: Rtdb) -> None:
     before = crons.locks.acquire("import", 300)
     requests = rtdb.count()
     crons.engine.heartbeat.prune(crons.locks.deadline(20))
-    assert rtdb.count() == requests + 3
+    assert rtdb.count() == requests + 5
     after = crons.locks.acquire("import", 300)
     assert isinstance(before, Refusal)
     assert isinstance(after, Refusal)

@@ -258,6 +258,7 @@ LEGAL = [
         "",
     ),
     delete("unmute a job", MUTED, MUTE),
+    delete("remove a mute that is over", {**MUTED, "until": NOW - HOUR}, MUTE),
     # what operators have asked for
     put("ask for a run", ASKED, path=ASK),
     put("ask for the run of a tick", ASKED_SLOT, path=ASK),

@@ -184,11 +184,16 @@ class Fleet:
 
 
 @pytest.mark.usefixtures("loser_sends")
-def test_a_life_under_the_rules(rtdb: Rtdb, make_app: MakeApp, make_service: MakeService, clock: FakeClock) -> None:
+def test_a_life_under_the_rules(
+    rtdb: Rtdb, make_app: MakeApp, make_service: MakeService, clock: FakeClock, request: pytest.FixtureRequest
+) -> None:
     """Ticks, steps, histories, heartbeats, pruning, a run by hand, pauses with their acts and their end,
     catching up, a dead run's rerun: all pass the rules, and no event tells of anything that was denied or failed.
     """
     rtdb.set("/cron-instances/dead", DEAD)
+    over = {"until": 1, "by": "ann", "why": "x"}
+    rtdb.set("/cron-mutes/job", over)
+    rtdb.set("/cron-hold/00ffa1b2c3d4", {**over, "at": 1})
     dead = make_service()
     fleet = Fleet(make_app, clock)
     fleet.advance(150)
@@ -226,6 +231,8 @@ def test_a_life_under_the_rules(rtdb: Rtdb, make_app: MakeApp, make_service: Mak
     assert isinstance(instances, dict)
     assert "dead" not in instances
     assert len(instances) == 2 + ("clock" in instances)
+    if request.node.callspec.params["make_service"] == "these rules":  # those before know neither
+        assert (rtdb.get("/cron-mutes"), rtdb.get("/cron-hold")) == (None, None)
     strange = [
         (event.slug, event.message)
         for event in fleet.events

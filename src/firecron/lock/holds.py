@@ -58,7 +58,8 @@ A reply that is lost:
                                         can't be read, the lock is named. The write may land later: under the rules only
                                         while the hold stands, else it is named by status and doctor
     to `until` = 0                      the node is read again
-    to the deletion                     another unhold deletes it, and so does the next hold
+    to the deletion                     another unhold deletes it, and so does the next hold, or an instance that looks
+                                        for dead ones
 
 What is cut in the middle, as by `kill -9`:
 

@@ -7,11 +7,13 @@
     why      the reason that was given, without what looks like a secret
 
 A muted job runs as ever, and its verdict is shown as ever: only `/health`, `firecron check` and the event `job.late`
-are silent about it. It is no pause, so nothing depends on it. One that is over means nothing: the next mute deletes it.
+are silent about it. It is no pause, so nothing depends on it. One that is over means nothing: the next mute deletes it,
+or an instance that looks for dead ones, an hour later.
 
     two mutes of one job at once     the later write counts, and both acts are there
     a mute and an unmute at once     the later write counts
     a lost reply                     it raises Unavailable: the mute may be there or not, and may be written again
+    a mute beside that deletion      what was read is deleted, and nothing newer
     a mute of a job that is          `forget` deletes it with the entry; one that comes later is deleted once it is over
     forgotten at the same time
     rules that don't know it         they deny it, and that is an error: nobody is muted

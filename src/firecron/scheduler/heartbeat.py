@@ -12,9 +12,9 @@ the first. They are a few, so that the time is there although one of them dies. 
 them will do.
 
 A round that is due follows a beat, and has to stop at the next beat. After a completed round the nodes of dead
-instances are removed, and counters that no instance has used for an hour. Rounds read everything, so in a large group
-a beat makes a round, and removes nodes, by chance. An instance that finds that its group has lost a third makes its
-round at once.
+instances are removed, and what is over for an hour: counters that no instance has used, mutes and holds. Rounds read
+everything, so in a large group a beat makes a round, and removes nodes, by chance. An instance that finds that its
+group has lost a third makes its round at once.
 
 At the end the thread removes the instance's own node, so that a stop doesn't have to wait for it.
 """
@@ -164,7 +164,8 @@ class Membership:
 _REMOVE_TIMEOUT = 1.0
 # How late a beat may be, in heartbeats. Of instances that are frozen together a small part is not later than that.
 _LATE = 0.05
-# A counter that was not used for an hour belongs to no group any more. The security rules say the same.
+# A counter that was not used for an hour belongs to no group any more. The security rules say the same. Mutes and holds
+# that are over mean nothing, and stay as long to be looked at.
 _FORGOTTEN = 3_600_000
 
 
@@ -308,7 +309,10 @@ class Heartbeat:
         dead = [key for key in _unseen(nodes, limit) if key != self.id]
         if dead:
             self._database.store.merge(self._root, dict.fromkeys(dead), deadline)
-        self._prune_groups(now.server - _FORGOTTEN - self._database.margin, deadline)
+        forgotten = now.server - _FORGOTTEN - self._database.margin
+        self._prune_groups(forgotten, deadline)
+        for path in (self._database.paths.mutes, self._database.paths.holds):
+            self._prune_over(path, forgotten, deadline)
 
     def work(self) -> None:
         """Beat once, make a round of recovery if one is due, and have late jobs and asks looked for."""
@@ -410,6 +414,22 @@ class Heartbeat:
         except Denied:
             pass  # the rules are older than the counters: the beat says so
 
+    def _prune_over(self, path: str, limit: float, deadline: Deadline) -> None:
+        """Remove what operators have said below this path and was over before this time. Raise StoreError.
+
+        What is said anew at the same time stays: each node is deleted only as it was read.
+        """
+        store = self._database.store
+        try:
+            nodes = store.read(path, deadline).node
+            for name, node in nodes.items() if isinstance(nodes, dict) else ():
+                if _is_over(node, limit):
+                    found = store.read(f"{path}/{name}", deadline)
+                    if _is_over(found.node, limit):
+                        store.swap(f"{path}/{name}", found.etag, None, deadline)
+        except Denied:
+            pass  # the rules are older than that: whoever says it hears of it
+
     def _complain(self, error: Exception, what: str = "") -> None:
         """Emit that something failed: as a WARNING, unless another event has its cause already.
 
@@ -444,6 +464,11 @@ def groups_seen(database: Database, deadline: Callable[[], Deadline]) -> dict[st
 def _unseen(nodes: object, limit: float) -> list[str]:
     """Return the names of the nodes that were last seen before this time."""
     return [key for key, node in nodes.items() if _seen_at(node) < limit] if isinstance(nodes, dict) else []
+
+
+def _is_over(node: object, limit: float) -> bool:
+    until = number(node.get("until")) if isinstance(node, dict) else None
+    return until is not None and until < limit
 
 
 def _seen_at(node: object) -> float:

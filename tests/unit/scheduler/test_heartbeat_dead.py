@@ -14,6 +14,8 @@ from firecron.store import Snapshot
 from firecron.testing import FakeTiming, MemoryStore
 from rtdb_emulator.pytest_plugin import Rtdb
 
+HOUR = 3_600_000
+
 
 def test_the_dead_are_removed(rtdb: Rtdb) -> None:
     """Nodes that were not seen for ten beats, or say nothing of it, are removed; the living and locks are not."""
@@ -33,6 +35,52 @@ def test_the_dead_are_removed(rtdb: Rtdb) -> None:
     crons.engine.heartbeat.prune(crons.locks.deadline(20))
     assert nodes(rtdb).keys() == {"young", crons.engine.heartbeat.id, other.engine.heartbeat.id}
     assert rtdb.get("/cron-locks/job") == {"expiresAt": 1, "slot": slot()}
+
+
+@pytest.mark.parametrize("above", ["cron-mutes", "cron-hold"])
+def test_mutes_and_holds_that_are_over_are_removed(above: str) -> None:
+    """An hour and a margin after their end, to the millisecond, or once a hold was taken back; nothing else is."""
+    fleet = Fleet()
+    one = fleet.instance()
+    untils = {"lasts": START + 1, "young": START - HOUR - 1_000, "over": START - HOUR - 1_001, "back": 0, "odd": "soon"}
+    for name, until in untils.items():
+        fleet.world.store.set(f"{above}/{name}", {"until": until})
+    one.crons.engine.heartbeat.prune(one.locks.deadline(1))
+    assert fleet.world.store.keys(above, one.locks.deadline(1)) == ["lasts", "odd", "young"]
+    fleet.world.store.set(above, "typed")
+    one.crons.engine.heartbeat.prune(one.locks.deadline(1))
+    assert fleet.world.store.get(above) == "typed"
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_mute_that_is_made_anew_while_the_last_one_is_removed_stays(number: int) -> None:
+    """Before its node is read again, or after that: it is deleted only as it was read."""
+    fleet = Fleet()
+    one = fleet.instance()
+    fleet.world.store.set("cron-mutes/job", {"until": 1})
+    requests = list[str]()
+
+    def before(method: str, path: str) -> None:
+        if path.startswith("cron-mutes"):
+            requests.append(method)
+            if len(requests) == number:
+                fleet.world.store.set("cron-mutes/job", {"until": START + HOUR})
+
+    one.network.before = before
+    one.crons.engine.heartbeat.prune(one.locks.deadline(1))
+    assert fleet.world.store.get("cron-mutes/job") == {"until": START + HOUR}
+    assert len(requests) == number
+
+
+def test_rules_that_know_no_mutes_don_t_keep_a_fleet_from_removing_holds() -> None:
+    """What they refuse is left alone, without a word: whoever mutes a job hears of it."""
+    fleet = Fleet()
+    one = fleet.instance()
+    fleet.world.store.set("cron-hold/00ffa1b2c3d4", {"until": 1})
+    one.network.before = lambda method, path: setattr(one.network, "is_denied", path == "cron-mutes")
+    one.crons.engine.heartbeat.prune(one.locks.deadline(1))
+    assert fleet.world.store.get("cron-hold") is None
+    assert one.events == []
 
 
 @pytest.mark.parametrize(("rounds", "left"), [(0, 3), (29, 1), (40, 0)])
