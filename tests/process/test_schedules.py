@@ -6,10 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from tests.process.schedule_child import KEYS, main
+from tests.stores.least_privilege import RULES
 
 from firecron import LockService
 from firecron.lock.stored import LookOptions, checked, is_closed, next_at
@@ -17,6 +22,9 @@ from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 
 CHILD = Path(__file__).with_name("schedule_child.py")
+REVISION = Path(__file__).with_name("revision_child.py")
+# Seconds. What hangs is killed then.
+BOUND = 40.0
 # After so many puts the program is killed, in the middle of the next ones.
 KILLED_AT = 60
 
@@ -36,6 +44,55 @@ def test_a_program_that_is_killed_leaves_whole_schedules(rtdb: Rtdb) -> None:
     check(rtdb, least=KEYS)
     found = LockService(settings=load(database_url=rtdb.url)).schedules.list("remind", limit=1_000)
     assert [entry.key for entry in found] == [f"k{number:03}" for number in range(1, KEYS, 2)]
+
+
+def test_each_revision_runs_the_schedules_whose_arguments_it_takes(rtdb: Rtdb) -> None:
+    """In a rolling deployment. The other one doesn't even ask for them, and says so once."""
+    rtdb.set_rules(RULES)
+    keys = {name: [f"{name}{number}" for number in range(5)] for name in ("event", "person")}
+    writer = LockService(settings=load(margin=0.2)).schedules
+    for name, ones in keys.items():
+        for key in ones:
+            writer.put("remind", key, at=datetime.now(UTC) + timedelta(seconds=3), args={name: key})
+    rtdb.emulator.requests.clear()
+    with revision("event") as event, revision("person") as person:
+        said = {
+            "event": list(lines_of(event, len(keys["event"]))),
+            "person": list(lines_of(person, len(keys["person"]))),
+        }
+        for name, child in (("event", event), ("person", person)):
+            said[name] += child.communicate()[0].splitlines()
+    for name, ones in keys.items():
+        assert sorted(line for line in said[name] if line.startswith("ran")) == [f"ran remind:{key}" for key in ones]
+        (warning,) = (line for line in said[name] if line.startswith("said"))
+        assert f"its function needs the argument '{name}'" in warning
+        for key in ones:
+            methods = [one.method for one in rtdb.emulator.requests if one.path == f"/cron-schedules/remind/:{key}"]
+            assert methods == ["GET", "PUT", "PUT"], key
+
+
+@contextmanager
+def revision(name: str) -> Iterator[subprocess.Popen[str]]:
+    environment = {**os.environ, "PYTHONPATH": str(REVISION.parents[2])}
+    command = [sys.executable, str(REVISION), name]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as child:
+        watchdog = threading.Timer(BOUND, child.kill)
+        watchdog.start()
+        try:
+            yield child
+        finally:
+            watchdog.cancel()
+            child.kill()
+
+
+def lines_of(child: subprocess.Popen[str], runs: int) -> Iterator[str]:
+    """Yield what the child says, until so many schedules have run."""
+    assert child.stdout is not None
+    for line in child.stdout:
+        yield line.strip()
+        runs -= line.startswith("ran")
+        if not runs:
+            return
 
 
 def check(rtdb: Rtdb, least: int) -> None:

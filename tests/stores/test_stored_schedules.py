@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.stores.least_privilege import RULES
 
-from firecron import FireCron, LockService, Run, scheduled
+from firecron import FireCron, LockService, Run, distributed_cron, scheduled
 from firecron.base.events import Event
 from firecron.base.instants import to_milliseconds
 from firecron.errors import Denied
+from firecron.ops.doctor import examine
 from firecron.settings import load
 from rtdb_emulator.pytest_plugin import Rtdb
 
 PATIENCE = 30
+# Seconds. A first put counts from three of them on.
+MARGIN = 0.2
+EACH_SECOND = timedelta(seconds=1)
 
 
 class Job:
@@ -42,18 +48,15 @@ def job() -> Job:
 def started(rtdb: Rtdb) -> Iterator[Callable[..., FireCron]]:
     stops: list[FireCron] = []
 
-    def start(job: Job, **settings: Any) -> FireCron:
-        found = FireCron(job, settings=load(database_url=rtdb.url, uid="firecron", **settings), enabled=True)
+    def start(*jobs: object, **settings: Any) -> FireCron:
+        settings = {"database_url": rtdb.url, "uid": "firecron", "margin": MARGIN, **settings}
+        found = FireCron(*jobs, settings=load(**settings), enabled=True, chance=lambda: 0.0)
         stops.append(found)
         return found
 
     yield start
     for crons in stops:
         crons.stop()
-
-
-def in_seconds(seconds: float) -> datetime:
-    return datetime.now(UTC) + timedelta(seconds=seconds)
 
 
 def test_a_put_that_is_soon_due_runs_between_two_beats(rtdb: Rtdb, job: Job, started: Callable[..., FireCron]) -> None:
@@ -64,8 +67,8 @@ def test_a_put_that_is_soon_due_runs_between_two_beats(rtdb: Rtdb, job: Job, sta
     crons.engine.lookers.asked = asked.set
     crons.start()
     assert asked.wait(PATIENCE)
-    writer = LockService(settings=load(database_url=rtdb.url, uid="firecron-scheduler"))
-    assert writer.schedules.put("remind", "42", at=in_seconds(5))
+    writer = LockService(settings=load(database_url=rtdb.url, uid="firecron-scheduler", margin=MARGIN))
+    assert writer.schedules.put("remind", "42", every=EACH_SECOND)
     assert job.ran.acquire(timeout=PATIENCE)
     assert job.keys[0].startswith("remind:42:")
 
@@ -74,7 +77,7 @@ def test_without_rules_all_entries_are_read(rtdb: Rtdb, job: Job, started: Calla
     """An ERROR says what to deploy, and what is due runs all the same."""
     seen: list[Event] = []
     crons = started(job)
-    crons.schedules.put("remind", "42", at=in_seconds(5))
+    crons.schedules.put("remind", "42", every=EACH_SECOND)
     crons.events.subscribe(seen.append)
     crons.start()
     assert job.ran.acquire(timeout=PATIENCE)
@@ -89,7 +92,7 @@ def test_what_is_long_due_is_looked_at_as_well(rtdb: Rtdb, job: Job, started: Ca
     long_ago = to_milliseconds(datetime.now(UTC) - timedelta(days=800))
     for name in ("since", "nextAt"):
         rtdb.set(f"cron-schedules/remind/:old/{name}", long_ago)
-    crons.schedules.put("remind", "new", at=in_seconds(5))
+    crons.schedules.put("remind", "new", every=EACH_SECOND)
     passed = threading.Event()
     crons.events.subscribe(lambda event: passed.set() if event.slug == "books.missed" else None)
     crons.start()
@@ -98,6 +101,52 @@ def test_what_is_long_due_is_looked_at_as_well(rtdb: Rtdb, job: Job, started: Ca
     crons.stop()
     node: Any = rtdb.get("cron-schedules/remind/:old")
     assert node["nextAt"] > to_milliseconds(datetime.now(UTC))
+
+
+def test_rules_that_are_older_stop_no_other_job(
+    rtdb: Rtdb, job: Job, started: Callable[..., FireCron], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a stored job they refuse the entry in the catalogue and each look: both are said once, and so does the doctor,
+    with what to deploy.
+    """
+    rtdb.set_rules(older())
+    ticked = threading.Semaphore(0)
+
+    @distributed_cron("tick", "* * * * * *")
+    def tick() -> None:
+        ticked.release()
+
+    crons = started(job, tick, heartbeat=1)
+    seen: list[Event] = []
+    crons.events.subscribe(seen.append)
+    looks = threading.Semaphore(0)
+    crons.engine.lookers.asked = looks.release
+    crons.start()
+    for _ in range(3):
+        assert looks.acquire(timeout=PATIENCE)
+    assert ticked.acquire(timeout=PATIENCE)
+    crons.engine.publisher.wait(PATIENCE)
+    crons.stop()
+    for slug, words in (("catalogue.failed", "was written without remind, whose"), ("schedules.failed", '"remind"')):
+        (said,) = (event for event in seen if event.slug == slug and event.level >= logging.WARNING)
+        assert words in said.message
+        assert "firecron rules" in said.message
+    assert list(cast("dict[str, Any]", rtdb.get("cron-jobs"))) == ["tick"]
+    monkeypatch.setenv("FIRECRON_UID", "firecron")
+    (told,) = (finding for finding in examine() if "cron-schedules" in finding.message)
+    assert told.remedy is not None
+    assert told.remedy.command == "firecron rules"
+
+
+def older() -> str:
+    """The rules without stored schedules: neither the nodes nor such a job in the catalogue."""
+    text = re.sub(
+        r"    // Stored schedules: what.*?(?=    // What ran, and how)", "", RULES.read_text("utf-8"), flags=re.DOTALL
+    )
+    assert "cron-bell" not in text
+    is_stored = "newData.child('stored').val() === true"
+    assert is_stored in text
+    return text.replace(is_stored, "false")
 
 
 def test_the_catalogue_says_what_a_stored_job_takes(rtdb: Rtdb, job: Job, started: Callable[..., FireCron]) -> None:

@@ -44,7 +44,7 @@ from firecron.base.flag import in_each_process
 from firecron.base.instants import number, to_milliseconds, to_text
 from firecron.base.threads import Crew
 from firecron.cron.bounded import FIELDS, Bounded
-from firecron.errors import ConfigurationError, Malformed, NoIndex, StoreError
+from firecron.errors import ConfigurationError, Denied, Malformed, NoIndex, StoreError
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.lock.database import Database
@@ -178,6 +178,12 @@ class Lookers:
         except NoIndex as error:
             self._say_once("schedules.no_index", job.name, logging.ERROR, f'"{job.name}": {error}', str(error))
             self._read_all(watched)
+        except Denied as error:
+            message = (
+                f"The stored schedules of \"{job.name}\" can't be looked at. If the security rules don't know "
+                f"cron-schedules, deploy those that `firecron rules` prints. {error}"
+            )
+            self._say_once("schedules.failed", job.name, logging.ERROR, message, "denied")
         except StoreError as error:
             message = (
                 f'The stored schedules of "{job.name}" can\'t be looked at, and the next beat tries again: {error}'
@@ -464,8 +470,12 @@ class Lookers:
             entry = job.entry(name, planned.node)
         except (ConfigurationError, Malformed) as error:
             self._pass(watched, name)
-            message = f'This instance can\'t run "{name}": {error}'
-            self._say_once("schedules.malformed", job.name, logging.WARNING, message, str(error))
+            message = (
+                f'This instance can\'t run "{name}", and leaves such schedules to those that can: {error}. '
+                f"If none can: firecron schedules {job.name}"
+            )
+            # Once for all entries of the job: a revision may take other arguments than thousands of them have.
+            self._say_once("schedules.malformed", job.name, logging.WARNING, message, "arguments")
             return
         attempt = self._lanes.attempt(entry, due, is_later=due is not None and job.options.asks_in_waves)
         self._lanes.stand(attempt)

@@ -243,6 +243,7 @@ class CataloguePublisher:
         values = {name: node for name, node in found.items() if node is not None}
         self._unheld.update({name: str(node["service"]) for name, node in values.items()})
         refusal: Denied | None = None
+        left_out: list[str] = []
         # In a request of their own, which older rules refuse: the other entries are written all the same.
         stored_ones = {name: values.pop(name) for name in list(values) if jobs[name].options.stored is not None}
         try:
@@ -251,6 +252,7 @@ class CataloguePublisher:
             if not _is_by_rules(error):
                 raise
             refusal = error
+            left_out.append(f"{', '.join(sorted(stored_ones)[:_MOST_NAMED])}, whose schedules are stored")
         try:
             self._write(values)
         except Denied as error:
@@ -260,6 +262,7 @@ class CataloguePublisher:
             # Rules that are older than some fields: better an entry without these than none.
             self._write({name: node for name, node in older.items() if node is not None})
             refusal = error
+            left_out.append("the fields that the security rules refuse, such as a job's description")
         now, moment = self._database.timing.mono(), self._database.clock.peek()
         written_at = None if moment is None else moment.server
         begins = {name: _begins(found[name] or entries.get(name), written_at) for name in jobs}
@@ -270,8 +273,7 @@ class CataloguePublisher:
             self._declared |= {name: begin for name, begin in begins.items() if begin is not None}
             is_news, self._has_failed = refusal is not None and not self._has_failed, refusal is not None
         if is_news and refusal is not None:
-            left_out = "was written without the fields that the security rules refuse, such as a job's description"
-            self._complain(refusal, logging.WARNING, left_out)
+            self._complain(refusal, logging.WARNING, f"was written without {' and without '.join(left_out)}")
 
     def _hold(self, term: object) -> None:
         """Pause the jobs that were just declared and that an operator holds. Raise StoreError."""

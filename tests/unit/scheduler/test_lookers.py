@@ -446,9 +446,10 @@ def test_who_loses_three_claims_in_a_row_asks_again(line: str | None) -> None:
 
 
 def test_an_instance_that_does_not_take_the_arguments_leaves_the_entry(test: Rehearsal, reminders: Reminders) -> None:
-    """As of another revision: it says so once, and doesn't ask. The entry waits for those that take them."""
+    """As of another revision: it says so once for all of them, and doesn't ask. They wait for those that take them."""
     elsewhere = LockService(settings=load(), store=test.store, timing=test.clock, has_threads=False)
-    elsewhere.schedules.put("remind", "42", "0 9 * * *", args={"whom": "me"})
+    for key in ("42", "43"):
+        elsewhere.schedules.put("remind", key, "0 9 * * *", args={"whom": key})
     test.move_to("2026-11-18T09:00:30Z")
     assert reminders.sent == []
     assert "closed" not in node(test)
