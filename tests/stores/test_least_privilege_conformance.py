@@ -12,7 +12,7 @@ from firecron.base.clocks import Timing
 from firecron.cli.commands.doctor import adapted, shipped
 from firecron.locks import LockService
 from firecron.settings import Settings
-from firecron.testing import LockConformance
+from firecron.testing import LockConformance, ScheduleConformance
 from firecron.testing.conformance.kit import TTL, refused, taken
 from rtdb_emulator import Emulator
 from rtdb_emulator.clock import wall_clock
@@ -45,7 +45,7 @@ def rtdb_emulator(jumps: Jumps) -> Iterator[Emulator]:
         yield emulator
 
 
-class TestUnderTheRules(LockConformance):
+class TestUnderTheRules(LockConformance, ScheduleConformance):
     """The emulator, as the user whom the rules are for. The server's time jumps with the services, as rules read it."""
 
     @pytest.fixture(autouse=True)

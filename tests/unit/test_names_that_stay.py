@@ -55,7 +55,14 @@ NAMES = {
     "firecron.pings": ["pings"],
     "firecron.sentry": ["monitor"],
     "firecron.settings": ["Settings", "load"],
-    "firecron.testing": ["FakeClock", "FakeTiming", "LockConformance", "MemoryStore", "Rehearsal"],
+    "firecron.testing": [
+        "FakeClock",
+        "FakeTiming",
+        "LockConformance",
+        "MemoryStore",
+        "Rehearsal",
+        "ScheduleConformance",
+    ],
     "firecron.triggers.verifier": ["Denial", "Verifier"],
     "rtdb_emulator": ["Clock", "Emulator", "Fault", "Faults", "Hold", "LoggedRequest", "RequestLog", "RulesError"],
 }

@@ -16,6 +16,9 @@ their nodes at the end, after the test's fixtures have ended, so the app must ou
 
 All services of a test share a clock. A test of expiry jumps ahead on that clock, so it waits for nothing, even on a
 real database. pytest is not required: any program can call `setup_method()`, a test, and `teardown_method()`.
+
+If you have stored schedules, add their part: `class TestMyDatabase(LockConformance, ScheduleConformance)`. For that the
+database needs the index that is in the rules of `firecron rules`.
 """
 
 from __future__ import annotations
@@ -28,6 +31,9 @@ from firecron.base.clocks import SystemTiming
 from firecron.testing.conformance.kit import PATIENCE, TTL, Kit, taken
 from firecron.testing.conformance.lock import LeaseConformance, SlotConformance
 from firecron.testing.conformance.node import NodeConformance, WatchConformance
+from firecron.testing.conformance.schedules import ScheduleConformance
+
+__all__ = ["LockConformance", "ScheduleConformance"]
 
 
 class CrowdConformance(Kit):
