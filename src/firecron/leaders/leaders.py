@@ -41,7 +41,7 @@ from firecron.lock.fields import LEADER
 from firecron.lock.keeper import Alarm
 from firecron.lock.record import LockRecord, parse
 from firecron.lock.refusal import NotAcquired
-from firecron.runs.body import CANCEL_AHEAD, Body, Loop
+from firecron.runs.body import CANCEL_AHEAD, Body, Loop, outcome_of
 from firecron.runs.entry import Entry, abandoned_term, term_key
 from firecron.runs.history import History
 
@@ -185,12 +185,12 @@ class LeaderThread:
                 return Stopping()
             if active.end_request is not None:
                 self._cancel_later(active)
-            call_result = body.call()
+            error = body.call()
         finally:
             self._body = None
             if self._alarm is not None:
                 self._database.keeper.forget(self._alarm)
-        return Stopping() if call_result.outcome in ("interrupted", "cancelled") else call_result.error
+        return Stopping() if outcome_of(active.term, error) in ("interrupted", "cancelled") else error
 
     def _on_change(self, active: ActiveTerm) -> None:
         """Have the body cancelled: at once if its term is lost, else when it had time to end by itself."""

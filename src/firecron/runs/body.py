@@ -1,12 +1,13 @@
 """The body: one call of a job's function, with what is around it.
 
-    Body           calls the function, and returns how the call ended
+    Body           calls the function, and returns the error that ended the call, if one did
+    outcome_of     what such an error says of a run, or of a term
     enter          enters the contexts of the function: Django's connections, and what the program gave
     LoopWatch      notices that an async function blocks the application's event loop instead of awaiting
 
 A sync function is called on this thread. An async function runs on the application's loop if there is one, else on a
 loop of its own. What is `around` it is entered before the call, in the same place, and left after it. `Body.call`
-always returns a `CallResult`: no exception of a job goes further.
+never raises: no exception of a job goes further.
 
 `Body.call` returns only when the function has ended. A cancelled function may take its time to clean up, and the lock
 is held until then. Ctrl-C, or an exception of a signal's handler, cancels an async function, and is reported as its
@@ -31,7 +32,6 @@ from contextlib import (
     suppress,
 )
 from contextvars import copy_context
-from dataclasses import dataclass
 from pathlib import Path
 from traceback import TracebackException, format_exception_only, walk_tb
 from types import TracebackType
@@ -49,18 +49,6 @@ CANCEL_AHEAD = 2.0
 
 Loop: TypeAlias = asyncio.AbstractEventLoop
 Error: TypeAlias = "BaseException | None"
-
-
-@dataclass(frozen=True, slots=True)
-class CallResult:
-    """How a call ended.
-
-    It is `interrupted` if the stop of the instance ended it, `lost` if the loss of the lease did, and `cancelled` if an
-    operator or a later tick did.
-    """
-
-    outcome: Outcome
-    error: BaseException | None = None
 
 
 class Subject(Protocol):
@@ -125,8 +113,8 @@ class Body(Generic[S]):
         self._is_cancelled = False
         self._raised: Error = None
 
-    def call(self) -> CallResult:
-        """Call the function, wait for its end, and return how it ended."""
+    def call(self) -> Error:
+        """Call the function, wait for its end, and return the error that it raised, if any."""
         try:
             # In a context of its own, so that no context variable that the job sets stays on this thread.
             error = self._await(self._call_async) if self._job.is_async else copy_context().run(self._call)
@@ -134,9 +122,7 @@ class Body(Generic[S]):
             # Also SystemExit and the like: on a worker thread they end only the job.
             error = raised
         error = self._jobs_own(error)
-        if error is not None:
-            error = from_users_frame(error)
-        return CallResult(outcome_of(self._run, error), error)
+        return None if error is None else from_users_frame(error)
 
     def cancel(self) -> None:
         """Cancel the function once, if it is async. A sync function has to look at the flags of its run."""
@@ -275,7 +261,11 @@ class Body(Generic[S]):
 
 
 def outcome_of(subject: Subject, error: BaseException | None) -> Outcome:
-    """Return how a call has ended that raised this error, or none."""
+    """Return how a call has ended that raised this error, or none.
+
+    It is `interrupted` if the stop of the instance ended it, `lost` if the loss of the lease did, and `cancelled` if an
+    operator or a later tick did.
+    """
     if error is None:
         return "succeeded"
     is_cut = isinstance(error, asyncio.CancelledError | concurrent.futures.CancelledError)

@@ -19,10 +19,10 @@ from firecron.base.texts import described
 from firecron.cron.schedule import Schedule, newest
 from firecron.errors import Cancelled, LeaseLost, Stopping
 from firecron.jobs.job import Job
-from firecron.jobs.run import Run, Trigger
+from firecron.jobs.run import Outcome, Run, Trigger
 from firecron.lock.database import Database
 from firecron.lock.lease import Lease
-from firecron.runs.body import Body, CallResult, Loop
+from firecron.runs.body import Body, Error, Loop, outcome_of
 from firecron.runs.claimer import Claimed
 from firecron.runs.entry import key_of_run, manual_key
 from firecron.steps.steps import Steps
@@ -90,7 +90,8 @@ class Execution:
     """A run under way: all calls of its body. The loss of its `lease`, or a cancel of it, cancels the body.
 
     `slot` is the run's slot in the record's form. `limit` is when its max_runtime ends, on the monotonic clock.
-    `is_of_its_tick` says that the run is that of its tick, and not one by hand.
+    `is_of_its_tick` says that the run is that of its tick, and not one by hand. `outcome` and `error` say how the last
+    call ended. A run whose thread was interrupted before that is `interrupted`.
     """
 
     def __init__(
@@ -110,6 +111,8 @@ class Execution:
         self.is_of_its_tick = is_of_its_tick
         self.lease = lease
         self.limit = math.inf
+        self.outcome: Outcome = "interrupted"
+        self.error: Error = None
         self._job = job
         self._loop = loop
         self._database = database
@@ -127,22 +130,25 @@ class Execution:
         self._changed = threading.Condition()
         self._body: Body[Run] | None = None
 
-    def call_with_retries(self) -> CallResult:
-        """Call the job's function, after a failure again, as often as it has retries. Return the last ending."""
+    def call_with_retries(self) -> None:
+        """Call the job's function, after a failure again, as often as it has retries."""
         tries = 0
         while True:
-            call_result = self._call()
-            if call_result.outcome != "failed" or tries >= self._job.options.retries or self.run.cancelled:
-                return call_result
+            error = self._call()
+            outcome = outcome_of(self.run, error)
+            if outcome != "failed" or tries >= self._job.options.retries or self.run.cancelled:
+                break
             tries += 1
             delay = min(self._job.options.retry_backoff / 1000 * 2 ** (tries - 1), _LONGEST_RETRY)
-            message = f'"{self.run.name}" failed and is called again in {delay:g} s: {described(call_result.error)}'
+            message = f'"{self.run.name}" failed and is called again in {delay:g} s: {described(error)}'
             self._database.events.emit(
                 "run.retried", self.run.name, logging.WARNING, message, key=self.run.idempotency_key, tries=tries
             )
             self._back_off(delay)
             if self.run.stopping and not (self.run.lost or self.run.cancelled):
-                return CallResult("interrupted", Stopping())
+                outcome, error = "interrupted", Stopping()
+                break
+        self.outcome, self.error = outcome, error
 
     def stop(self) -> None:
         """Set `run.stopping`, and begin no more retries."""
@@ -168,27 +174,27 @@ class Execution:
         self._wake()
         self.cancel()
 
-    def _call(self) -> CallResult:
+    def _call(self) -> Error:
+        """Call the body, unless the run has to end before. Return the error that ends it."""
         body = Body(self._job, self.run, self._loop, self._database.timing, self._emit_blocked)
         with self._changed:
             self._body = body
             is_cancelled = self._is_cancelled
         if self.run.lost:
-            return CallResult("lost", LeaseLost())
+            return LeaseLost()
         if self.run.cancelled:
-            return CallResult("cancelled", Cancelled())
+            return Cancelled()
         # A claimed run begins even while the instance stops, because no other instance can claim its tick. In the last
         # seconds of a stop all runs are cancelled, and then it doesn't begin.
         try:
-            return CallResult("interrupted", Stopping()) if is_cancelled else self._call_with_steps(body)
+            return Stopping() if is_cancelled else self._call_with_steps(body)
         finally:
             self._body = None  # each would keep the other until the garbage is collected
 
-    def _call_with_steps(self, body: Body[Run]) -> CallResult:
+    def _call_with_steps(self, body: Body[Run]) -> Error:
         self.run.begin_steps()
-        call_result = body.call()
-        left = self.run.steps_left
-        return CallResult("failed", left) if call_result.outcome == "succeeded" and left is not None else call_result
+        error = body.call()
+        return self.run.steps_left if error is None else error
 
     def _emit_blocked(self, blocked: int) -> None:
         if self._has_blocked:

@@ -39,7 +39,7 @@ from firecron.lock.database import Database
 from firecron.lock.lease import Lease
 from firecron.lock.record import MOST_CLAIMS, LockRecord, after_release
 from firecron.lock.refusal import Refusal
-from firecron.runs.body import CANCEL_AHEAD, CallResult, Loop
+from firecron.runs.body import CANCEL_AHEAD, Loop
 from firecron.runs.claimer import Claimed, Claimer, Resumer
 from firecron.runs.entry import Entry, manual_key
 from firecron.runs.execution import Execution, Unlocked, run_of
@@ -64,8 +64,6 @@ _LEVELS = {"succeeded": logging.INFO, "cancelled": logging.INFO, "interrupted": 
 Ended: TypeAlias = tuple[Result, Entry | None]
 # Another instance has taken what was asked for, or it is over.
 _NOT_TAKEN = Result(None, None)
-# The ending of a run whose thread was interrupted before its body returned an ending.
-_CUT_SHORT = CallResult("interrupted")
 
 
 class Runner:
@@ -383,9 +381,10 @@ class Runner:
                 self._begin(execution, job, claimed)
                 if taking is not None:
                     taking.begin()
-                call_result = self._release(execution, execution.call_with_retries(), self._is_over(execution, job))
+                execution.call_with_retries()
+                self._release(execution, self._is_over(execution, job))
             except BaseException:
-                self._release(execution, _CUT_SHORT)
+                self._release(execution)
                 raise
             finally:
                 self._end(execution)
@@ -394,12 +393,12 @@ class Runner:
             raise
         if self._database.process is not process:
             return Result(run, "lost"), None  # the body has forked and this is the child: the parent records the run
-        return self._report(execution, job, claimed, key, call_result)
+        return self._report(execution, job, claimed, key)
 
-    def _report(self, execution: Execution, job: Job, claimed: Claimed, key: str, call_result: CallResult) -> Ended:
+    def _report(self, execution: Execution, job: Job, claimed: Claimed, key: str) -> Ended:
         """Emit how a run has ended whose lock is released. Return its result, and its entry for the history."""
         run, started = execution.run, claimed.held.trust.reading
-        outcome, error = call_result.outcome, call_result.error
+        outcome, error = execution.outcome, execution.error
         took = round(self._database.timing.mono() - started.mono)
         said = f'"{run.name}" {outcome} after {took / 1000:g} s' + (f": {described(error)}" if error else "")
         self._emit(
@@ -474,22 +473,21 @@ class Runner:
         """Return whether the job's own options have ended the run: they would end a rerun in the same way."""
         return not job.options.renew or self._database.timing.mono() >= execution.limit
 
-    def _release(self, execution: Execution, call_result: CallResult, is_over: bool = False) -> CallResult:
-        """Release the lock, and return the ending of the run: only the release shows whether the lease has lasted.
+    def _release(self, execution: Execution, is_over: bool = False) -> None:
+        """Release the lock. Only the release shows whether the lease has lasted, and so how the run has ended.
 
         A run that `is_over` counts as finished even if its lease was lost.
         """
-        run, lease = execution.run, execution.lease
+        run, lease, ended = execution.run, execution.lease, execution.outcome
         run.end()
-        outcome: Outcome = "lost" if run.lost else call_result.outcome
+        outcome: Outcome = "lost" if run.lost else ended
         # A run that was cut short stays `unfinished` in the record, so that another claim finds it.
-        is_finished = call_result.outcome in ("succeeded", "failed", "cancelled") or (
-            call_result.outcome == "lost" and is_over
-        )
+        is_finished = ended in ("succeeded", "failed", "cancelled") or (ended == "lost" and is_over)
         finished = execution.slot if is_finished else None
         lease.release(outcome=outcome, finished=finished, tick=execution.slot)
-        outcome = "lost" if lease.was_lost else outcome
-        return CallResult(outcome, call_result.error if outcome in ("failed", "lost") else None)
+        execution.outcome = "lost" if lease.was_lost else outcome
+        if execution.outcome not in ("failed", "lost"):
+            execution.error = None
 
     def _emit_turn(self, job: Job, claimed: Claimed, outcome: Outcome, why: str) -> None:
         """Say that this run has made its job fail, or has ended that, by the count of failures in its lock."""

@@ -18,7 +18,7 @@ from tests.unit.threads import PATIENCE
 
 from firecron import Cancelled, LeaseLost, Run, Stopping, current_run
 from firecron.base.tracing import Trace, current_trace, traced
-from firecron.runs.body import Body, CallResult
+from firecron.runs.body import Body, outcome_of
 
 
 @pytest.fixture(params=["own loop", "application's loop"])
@@ -40,7 +40,7 @@ def test_a_sync_function_is_called_on_this_thread() -> None:
         seen.extend([threading.current_thread(), current_run()])
         left.set("by the job")
 
-    assert body_of(job_of(work), run, None).call() == CallResult("succeeded")
+    assert body_of(job_of(work), run, None).call() is None
     assert seen == [threading.current_thread(), run]
     assert current_run() is None
     assert left.get() == "nothing"
@@ -55,7 +55,7 @@ def test_an_async_function_runs_on_the_applications_loop(loop: asyncio.AbstractE
         await asyncio.sleep(0)
         seen.extend([asyncio.get_running_loop(), current_run()])
 
-    assert body_of(job_of(work), run, loop).call() == CallResult("succeeded")
+    assert body_of(job_of(work), run, loop).call() is None
     assert seen[1] is run
     assert (seen[0] is loop) is (loop is not None)
 
@@ -70,11 +70,11 @@ def test_a_traceback_begins_with_the_jobs_own_code(loop: asyncio.AbstractEventLo
         inner()
 
     for function in (inner, work):
-        error = body_of(job_of(function), make_run(), loop).call().error
+        error = body_of(job_of(function), make_run(), loop).call()
         assert error is not None
         names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
         assert names == (["inner"] if function is inner else ["work", "inner"])
-    without_frame = body_of(job_of(partial(truediv, 1, 0)), make_run(), loop).call().error
+    without_frame = body_of(job_of(partial(truediv, 1, 0)), make_run(), loop).call()
     assert without_frame is not None
     assert traceback.extract_tb(without_frame.__traceback__)[-1].name == "call"
 
@@ -89,7 +89,7 @@ def test_a_loop_that_does_not_run_is_not_used() -> None:
         assert threading.current_thread() is caller
 
     caller = threading.current_thread()
-    assert body_of(job_of(work), make_run(), ended).call() == CallResult("succeeded")
+    assert body_of(job_of(work), make_run(), ended).call() is None
 
 
 def test_a_coroutine_that_a_sync_function_hands_out_is_awaited(loop: asyncio.AbstractEventLoop | None) -> None:
@@ -106,7 +106,7 @@ def test_a_coroutine_that_a_sync_function_hands_out_is_awaited(loop: asyncio.Abs
         return work()
 
     run = make_run()
-    assert body_of(job_of(hand_out), run, loop).call() == CallResult("succeeded")
+    assert body_of(job_of(hand_out), run, loop).call() is None
     assert done == [run, threading.current_thread()]
 
 
@@ -116,10 +116,10 @@ def test_from_inside_of_a_loop_it_works_as_well() -> None:
     async def work() -> None:
         await asyncio.sleep(0)
 
-    async def main() -> CallResult:
+    async def main() -> BaseException | None:
         return body_of(job_of(work), make_run(), asyncio.get_running_loop()).call()
 
-    assert asyncio.run(main()) == CallResult("succeeded")
+    assert asyncio.run(main()) is None
 
 
 def raising_async(error: BaseException) -> Callable[[], Coroutine[object, object, None]]:
@@ -160,9 +160,9 @@ def test_an_end_is_understood(
     for flag, is_set in ((run.lost, lost), (run.stopping, stopping)):
         if is_set:
             flag.set()
-    call_result = body_of(job_of(make(error)), run, loop).call()
-    assert call_result.outcome == outcome
-    assert type(call_result.error) is type(error)
+    ended_by = body_of(job_of(make(error)), run, loop).call()
+    assert outcome_of(run, ended_by) == outcome
+    assert type(ended_by) is type(error)
     if loop is not None:
         assert loop.is_running(), "a job's SystemExit has ended the application"
 
@@ -195,21 +195,23 @@ def test_the_end_of_a_cancelled_run_is_understood(
     for flag, is_set in ((run.cancelled, cancelled), (run.lost, lost), (run.stopping, stopping)):
         if is_set:
             flag.set()
-    call_result = body_of(job_of(make(error)), run, None).call()
-    assert (call_result.outcome, type(call_result.error)) == (outcome, type(error))
+    ended_by = body_of(job_of(make(error)), run, None).call()
+    assert (outcome_of(run, ended_by), type(ended_by)) == (outcome, type(error))
 
 
 def test_what_contexts_swallow_is_a_failure_all_the_same() -> None:
     """A job whose contexts suppress what it raised has failed, and nothing is noted of how they were left."""
     error = ValueError("no")
     job = replace(job_of(raising(error)), around=lambda: (lambda run: suppress(ValueError),))
-    assert body_of(job, make_run(), None).call() == CallResult("failed", error)
+    assert body_of(job, make_run(), None).call() is error
     assert not hasattr(error, "__notes__")
 
 
-def called(body: Body[Run], then: Callable[[], object] = lambda: None) -> tuple[threading.Thread, list[CallResult]]:
+def called(
+    body: Body[Run], then: Callable[[], object] = lambda: None
+) -> tuple[threading.Thread, list[BaseException | None]]:
     """The body, called on another thread, and what comes then."""
-    endings: list[CallResult] = []
+    endings: list[BaseException | None] = []
 
     def call() -> None:
         endings.append(body.call())
@@ -252,7 +254,7 @@ def test_a_cancelled_body_ends_when_it_has_ended(loop: asyncio.AbstractEventLoop
     go_on[0]()
     thread.join(PATIENCE)
     assert was_cleaned == [True]
-    assert [call_result.outcome for call_result in endings] == ["interrupted"]
+    assert [outcome_of(run, error) for error in endings] == ["interrupted"]
 
 
 def test_a_body_that_is_cancelled_before_it_begins_does_not_run(loop: asyncio.AbstractEventLoop | None) -> None:
@@ -266,7 +268,7 @@ def test_a_body_that_is_cancelled_before_it_begins_does_not_run(loop: asyncio.Ab
     run.lost.set()
     body = body_of(job_of(work), run, loop)
     body.cancel()
-    assert body.call().outcome == "lost"
+    assert outcome_of(run, body.call()) == "lost"
     assert ran == []
 
 
@@ -286,7 +288,7 @@ def test_a_body_that_ignores_its_cancellation_goes_on(loop: asyncio.AbstractEven
     assert begun.wait(PATIENCE)
     body.cancel()
     thread.join(PATIENCE)
-    assert endings == [CallResult("succeeded")]
+    assert endings == [None]
     body.cancel()  # too late, and without effect
 
 
@@ -297,7 +299,7 @@ def test_a_sync_body_is_not_cancelled() -> None:
         body.cancel()
 
     body = body_of(job_of(work), make_run(), None)
-    assert body.call() == CallResult("succeeded")
+    assert body.call() is None
 
 
 def test_a_body_beside_a_running_loop_has_its_callers_context() -> None:
@@ -307,9 +309,9 @@ def test_a_body_beside_a_running_loop_has_its_callers_context() -> None:
     async def work() -> None:
         traces.append(current_trace.get())
 
-    async def main() -> CallResult:
+    async def main() -> BaseException | None:
         return body_of(job_of(work), make_run(), None).call()
 
     with traced(Trace("1" * 32)):
-        assert asyncio.run(main()) == CallResult("succeeded")
+        assert asyncio.run(main()) is None
     assert traces == [Trace("1" * 32)]

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.runs.bodies import Passing, body_of, job_of, make_run, running_loop
 from tests.unit.threads import PATIENCE
 
-from firecron.runs.body import Body, CallResult
+from firecron.runs.body import Body
 from firecron.testing import FakeClock
 
 
@@ -35,7 +35,7 @@ class Blocking:
     def run(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
         with running_loop() as loop:
             body = Body(job_of(work), make_run(), loop, self._timing, self.told.append)
-            assert body.call() == CallResult("succeeded")
+            assert body.call() is None
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(2, []), (5, [5_000])])
@@ -97,9 +97,8 @@ def test_a_loop_that_is_closed_under_the_job_is_a_failure() -> None:
         timing.begun.set()
         await asyncio.Event().wait()
 
-    call_result = body_of(job_of(work), make_run(), loop, timing).call()
-    assert call_result.outcome == "failed"
-    assert str(call_result.error) == "the application's event loop was closed during the job"
+    error = body_of(job_of(work), make_run(), loop, timing).call()
+    assert str(error) == "the application's event loop was closed during the job"
 
 
 def test_ctrl_c_waits_for_the_end_of_an_async_function() -> None:
@@ -129,10 +128,10 @@ def test_ctrl_c_waits_for_the_end_of_an_async_function() -> None:
 
     timing = Passing(0, interrupt)
     with running_loop() as loop:
-        call_result = body_of(job_of(work), make_run(), loop, timing).call()
+        error = body_of(job_of(work), make_run(), loop, timing).call()
         assert cleaned.is_set()
     assert interrupts == []
-    assert (call_result.outcome, type(call_result.error)) == ("failed", KeyboardInterrupt)
+    assert type(error) is KeyboardInterrupt
 
 
 def test_a_job_that_begins_late_blocks_only_from_then_on() -> None:
@@ -157,7 +156,7 @@ def test_a_job_that_begins_late_blocks_only_from_then_on() -> None:
 
     with running_loop() as loop:
         loop.call_soon_threadsafe(be_busy)
-        assert Body(job_of(work), make_run(), loop, timing, told.append).call() == CallResult("succeeded")
+        assert Body(job_of(work), make_run(), loop, timing, told.append).call() is None
     assert told == [5_000]
 
 
@@ -185,4 +184,4 @@ def test_an_end_that_comes_between_two_looks_is_not_waited_for() -> None:
 
     caller = threading.current_thread()
     with running_loop() as loop:
-        assert body_of(job_of(work), make_run(), loop, Between()).call() == CallResult("succeeded")
+        assert body_of(job_of(work), make_run(), loop, Between()).call() is None

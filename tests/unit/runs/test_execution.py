@@ -20,7 +20,6 @@ from firecron.jobs.job import Job
 from firecron.lock.database import Database
 from firecron.lock.lease import Lease
 from firecron.locks import LockService
-from firecron.runs.body import CallResult
 from firecron.runs.execution import Execution, Unlocked
 from firecron.testing import FakeTiming, MemoryStore
 
@@ -37,8 +36,8 @@ def test_a_run_that_is_cancelled_before_its_first_call_begins_nothing() -> None:
     ran: list[int] = []
     execution = unlocked(job_of(lambda: ran.append(1)), make_run(), None)
     execution.cancel()
-    call_result = execution.call_with_retries()
-    assert (call_result.outcome, type(call_result.error).__name__) == ("interrupted", "Stopping")
+    execution.call_with_retries()
+    assert (execution.outcome, type(execution.error).__name__) == ("interrupted", "Stopping")
     assert ran == []
 
 
@@ -46,7 +45,8 @@ def test_a_lease_that_is_lost_before_the_first_call_breaks_nothing() -> None:
     """The keeper's thread tells of a loss that comes before the function is called: then it is not."""
     execution = unlocked(job_of(lambda: None), make_run(), None)
     execution.lease.lose("it ran out")
-    assert execution.call_with_retries().outcome == "lost"
+    execution.call_with_retries()
+    assert execution.outcome == "lost"
 
 
 def test_a_run_that_blocks_the_loop_says_so_once() -> None:
@@ -70,7 +70,8 @@ def test_a_run_that_blocks_the_loop_says_so_once() -> None:
     with running_loop() as loop:
         execution = unlocked(job, make_run(), loop, timing)
         execution.lease.database.events.subscribe(heard.append)
-        assert execution.call_with_retries().outcome == "failed"
+        execution.call_with_retries()
+    assert execution.outcome == "failed"
     assert tries == [0, 5_000]
     blocked = [event.fields["blocked"] for event in heard if event.slug == "loop.blocked"]
     assert blocked == [5_000]
@@ -79,7 +80,6 @@ def test_a_run_that_blocks_the_loop_says_so_once() -> None:
 def test_a_body_that_forks_waits_in_the_child_for_no_thread_of_the_parent() -> None:
     """Another thread may be telling the run to stop at that moment: the child ends its try all the same, as lost."""
     executions: list[Execution] = []
-    calls: list[CallResult] = []
 
     def work() -> None:
         telling = threading.Thread(target=lock_of(executions[0], "_changed").acquire)
@@ -90,10 +90,10 @@ def test_a_body_that_forks_waits_in_the_child_for_no_thread_of_the_parent() -> N
 
     job = job_of(work)
     executions.append(unlocked(replace(job, options=replace(job.options, retries=1)), make_run(), None))
-    calling = threading.Thread(target=lambda: calls.append(executions[0].call_with_retries()), daemon=True)
+    calling = threading.Thread(target=executions[0].call_with_retries, daemon=True)
     calling.start()
     assert ended(calling)
-    assert [call_result.outcome for call_result in calls] == ["lost"]
+    assert executions[0].outcome == "lost"
 
 
 class Waiting(FakeTiming):
@@ -115,9 +115,9 @@ def test_a_pause_between_tries_ends_with_the_run(is_lost: bool, is_stopping: boo
     """A loss of the lease, or a stop, ends the pause before the next try at once; of both the loss is what counts."""
     job = job_of(raising(ValueError("no")))
     job = replace(job, options=replace(job.options, retries=3, retry_backoff=100_000))
-    timing, run, endings = Waiting(), make_run(), list[CallResult]()
+    timing, run = Waiting(), make_run()
     execution = unlocked(job, run, None, timing)
-    thread = threading.Thread(target=lambda: endings.append(execution.call_with_retries()))
+    thread = threading.Thread(target=execution.call_with_retries)
     thread.start()
     assert timing.waits.wait(PATIENCE)
     if is_stopping:
@@ -127,7 +127,7 @@ def test_a_pause_between_tries_ends_with_the_run(is_lost: bool, is_stopping: boo
     else:
         execution.stop()
     assert ended(thread)
-    assert [call_result.outcome for call_result in endings] == [outcome]
+    assert execution.outcome == outcome
 
 
 def leased(timing: FakeTiming) -> Lease:
@@ -144,8 +144,8 @@ def test_a_run_that_was_cancelled_before_its_first_call_begins_nothing() -> None
     lease = leased(FakeTiming())
     lease.cancel()
     execution = Execution(lease.database, job_of(lambda: ran.append(1)), make_run(), None, lease, None)
-    call_result = execution.call_with_retries()
-    assert (call_result.outcome, type(call_result.error).__name__, ran) == ("cancelled", "Cancelled", [])
+    execution.call_with_retries()
+    assert (execution.outcome, type(execution.error).__name__, ran) == ("cancelled", "Cancelled", [])
 
 
 @pytest.mark.parametrize("is_stopping", [False, True])
@@ -153,17 +153,17 @@ def test_a_cancel_ends_the_pause_between_tries(is_stopping: bool) -> None:
     """It ends at once, and the run is `cancelled`, also while its instance stops."""
     job = job_of(raising(ValueError("no")))
     job = replace(job, options=replace(job.options, retries=3, retry_backoff=100_000))
-    timing, run, endings = Waiting(), make_run(), list[CallResult]()
+    timing, run = Waiting(), make_run()
     lease = leased(timing)
     execution = Execution(lease.database, job, run, None, lease, None)
-    thread = threading.Thread(target=lambda: endings.append(execution.call_with_retries()))
+    thread = threading.Thread(target=execution.call_with_retries)
     thread.start()
     assert timing.waits.wait(PATIENCE)
     if is_stopping:
         run.stopping.set()
     lease.cancel()
     assert ended(thread)
-    assert [call_result.outcome for call_result in endings] == ["cancelled"]
+    assert execution.outcome == "cancelled"
 
 
 def test_an_async_body_is_cancelled_and_may_clean_up() -> None:
@@ -178,15 +178,15 @@ def test_an_async_body_is_cancelled_and_may_clean_up() -> None:
             await asyncio.sleep(0)
             cleaned.append(bool(lease.lost))
 
-    lease, endings = leased(FakeTiming()), list[CallResult]()
+    lease = leased(FakeTiming())
     with running_loop() as loop:
         execution = Execution(lease.database, job_of(work), make_run(), None, lease, loop)
-        thread = threading.Thread(target=lambda: endings.append(execution.call_with_retries()))
+        thread = threading.Thread(target=execution.call_with_retries)
         thread.start()
         assert begun.wait(PATIENCE)
         lease.cancel()
         assert ended(thread)
-    assert [call_result.outcome for call_result in endings] == ["cancelled"]
+    assert execution.outcome == "cancelled"
     assert cleaned == [False]
 
 
@@ -199,15 +199,15 @@ def test_an_async_body_that_swallows_its_cancellation_keeps_its_outcome() -> Non
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(PATIENCE)
 
-    lease, endings = leased(FakeTiming()), list[CallResult]()
+    lease = leased(FakeTiming())
     with running_loop() as loop:
         execution = Execution(lease.database, job_of(work), make_run(), None, lease, loop)
-        thread = threading.Thread(target=lambda: endings.append(execution.call_with_retries()))
+        thread = threading.Thread(target=execution.call_with_retries)
         thread.start()
         assert begun.wait(PATIENCE)
         lease.cancel()
         assert ended(thread)
-    assert endings == [CallResult("succeeded")]
+    assert (execution.outcome, execution.error) == ("succeeded", None)
 
 
 def test_a_stand_in_for_a_lease_is_over_when_it_is_told_so() -> None:

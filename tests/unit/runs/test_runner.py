@@ -10,7 +10,7 @@ from tests.simulation.fleet import Fleet, refusal_of
 from tests.simulation.instance import Instance
 from tests.simulation.world import NAME, START, slot
 
-from firecron import LeaseLost, Run, current_run
+from firecron import Lease, LeaseLost, Run, current_run
 from firecron.base.events import Event
 from firecron.base.flag import begin_child
 from firecron.base.instants import to_text
@@ -459,3 +459,24 @@ def test_a_minimum_hold_is_over_by_the_time_as_it_is_known_then() -> None:
     assert {result.outcome for result in one.turn(slot())} == {"succeeded"}
     assert fleet.slots() == [slot(-20), slot(-10), slot()]
     assert one.locks.clock.peek() is not None
+
+
+def test_a_run_that_ended_before_an_interruption_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C may come once the body has returned, and before its lock is released: the node says that it succeeded."""
+    fleet = Fleet(on_abandoned="rerun")
+    one = fleet.instance()
+    release, interrupts = Lease.release, [KeyboardInterrupt()]
+
+    def interrupted(lease: Lease, **words: str | None) -> bool:
+        if interrupts:
+            raise interrupts.pop()
+        return release(lease, **words)  # type: ignore[arg-type]  # its words, as they came
+
+    monkeypatch.setattr(Lease, "release", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        one.turn(slot())
+    node = fleet.world.node()
+    assert (node["outcome"], "unfinished" in node, "releasedAt" in node) == ("succeeded", False, True)
+    fleet.world.until(61)
+    one.turn(slot(60))
+    assert fleet.slots() == [slot(), slot(60)]
