@@ -13,6 +13,8 @@ MUTES = "tests/unit/ops/test_mutes.py"
 LATENESS = "tests/unit/scheduler/test_lateness.py"
 TOLD = "tests/unit/ops/test_told.py"
 NOTIFY = "tests/process/test_notify.py"
+CHANNELS = "tests/process/test_notify_channels.py"
+MESSAGES = "tests/process/test_notify_messages.py"
 LATE = "tests/unit/ops/test_late.py"
 
 
@@ -201,11 +203,11 @@ VERDICT_MUTANTS = (
         (
             "            self._note(notice, message, by_all=not left)\n",
             "            self._note(notice, message, by_all=True)\n",
-            NOTIFY,
+            CHANNELS,
         ),
-        ('.replace("<", "&lt;")', "", NOTIFY),
-        ("        if notice.may_be_there:\n", "        if False:\n", NOTIFY),
-        ("            told.id or notice.token,\n", "            notice.token,\n", NOTIFY),
+        ('.replace("<", "&lt;")', "", MESSAGES),
+        ("        if notice.may_be_there:\n", "        if False:\n", CHANNELS),
+        ("            told.id or notice.token,\n", "            notice.token,\n", CHANNELS),
         ("        elif not self._is_current(notice):\n", "        elif False:\n", NOTIFY),
     ),
     *_in(

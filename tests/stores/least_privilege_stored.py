@@ -68,7 +68,7 @@ def as_entry(rows: Iterable[Row], but: Iterable[str] = ()) -> list[Row]:
 
 
 def _by(auth: Node, method: str, title: str, body: object, before: object = None, **more: object) -> Row:
-    return Row(title, method, body, before, **{"path": PATH, "auth": auth, **more})  # type: ignore[arg-type]
+    return Row(title, method, body, before, **{"path": PATH, "auth": auth, **more})  # type: ignore[arg-type]  # a row's fields, by name
 
 
 def ours(title: str, body: object, before: object = None, path: str = PATH, **more: object) -> Row:
