@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import time
 import tomllib
@@ -27,6 +26,7 @@ from tests.docs.documents import (
     name,
     why_left_out,
 )
+from tests.docs.test_walk import begun
 
 from firecron import FireCron, LockService
 from rtdb_emulator.pytest_plugin import Rtdb
@@ -115,18 +115,11 @@ def test_the_commands_of_a_page_run(page: Path, section: str, rtdb: Rtdb, tmp_pa
             now = round(time.time() * 1000)
             running = {"acquiredAt": now, "expiresAt": now + 600_000, "fence": now, "holder": "h"}
             rtdb.set(f"/cron-locks/{command.program[2]}", running)
-    finished = subprocess.run(
-        ["bash", "-c", "\n".join(map(checked, to_type))],
-        cwd=folder_of(page, tmp_path),
-        env=environment(rtdb),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    assert "Traceback" not in finished.stderr
+    script = "\n".join(map(checked, to_type))
+    with begun(["bash", "-c", script], folder_of(page, tmp_path), environment(rtdb), bound=50) as shell:
+        said, _ = shell.communicate()
+    assert shell.returncode == 0, said
+    assert "Traceback" not in said
 
 
 def checked(command: Command) -> str:

@@ -39,7 +39,9 @@ def inherited(tmp_path: Path) -> dict[str, str]:
 
 
 @contextmanager
-def begun(command: list[str], folder: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+def begun(
+    command: list[str], folder: Path, environment: Mapping[str, str], bound: float = BOUND
+) -> Iterator[subprocess.Popen[str]]:
     """A process in a group of its own, none of which outlives the block, or its bound."""
     process = subprocess.Popen(
         command,
@@ -57,7 +59,7 @@ def begun(command: list[str], folder: Path, environment: Mapping[str, str]) -> I
             os.killpg(process.pid, signal.SIGKILL)
 
     # So that who reads what it says never waits for ever.
-    watchdog = threading.Timer(BOUND, kill)
+    watchdog = threading.Timer(bound, kill)
     watchdog.start()
     with process:
         try:
