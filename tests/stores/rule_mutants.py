@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rtdb_emulator.rules import Rules
 from rtdb_emulator.rules.authorize import RuleNode, build
-from rtdb_emulator.rules.document import Text, read
+from rtdb_emulator.rules.document import Text, as_json, read
 from rtdb_emulator.rules.evaluate import Rule, compiled
 from rtdb_emulator.rules.syntax import Call, Chain, Choice, Expression, Literal, Member, Unary, parse_expression, show
 
@@ -33,7 +33,7 @@ class Mutant:
 def mutants(file: Path) -> list[Mutant]:
     """All mutants of a rules file; the first is none, only compiled anew, and so must mean the same."""
     text = file.read_text("utf-8")
-    document, rules = read(text), Rules.parse(text)
+    document = read(text)
     root, numbered = build(document, text)
 
     def mutant(where: str, what: str, changed: Mapping[tuple[str, ...], Expression]) -> Mutant:
@@ -45,7 +45,7 @@ def mutants(file: Path) -> list[Mutant]:
 
         return Mutant(where, what, make)
 
-    parsed = {keys[1:]: parse_expression(Text.alone(rule)) for keys, rule in _rules_of(rules.as_json(), ())}
+    parsed = {tuple(where.split("/")): parse_expression(Text.alone(rule)) for where, rule in rules_of(file)}
     seen: set[str] = set()
     return [
         mutant("", "nothing", parsed),
@@ -81,6 +81,14 @@ def _replaced(node: RuleNode, keys: tuple[str, ...], rule: Expression) -> RuleNo
 def _saying(rule: Rule | None, expression: Expression) -> Rule:
     assert rule is not None
     return replace(rule, expression=expression, evaluate=compiled(expression, rule.variables))
+
+
+def rules_of(file: Path) -> Iterator[tuple[str, str]]:
+    """The place and the text of each rule of a file."""
+    document = as_json(read(file.read_text("utf-8")))
+    assert isinstance(document, dict)
+    for (_, *keys), rule in _rules_of(document, ()):
+        yield "/".join(keys), rule
 
 
 def _rules_of(node: Mapping[str, object], keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final, final
 
 from rtdb_emulator.rules.authorize import Request, RuleNode, Write, build
@@ -32,9 +33,9 @@ class Rules:
 
     __slots__ = ("_document", "_root", "all", "source")
 
-    def __init__(self, source: str, document: Value, root: RuleNode, rules: list[Rule]) -> None:
+    def __init__(self, source: str, document: Value, root: RuleNode, rules: Sequence[Rule]) -> None:
         self.source = source
-        self.all: Sequence[Rule] = rules
+        self.all = rules
         self._document = document
         self._root = root
 
@@ -42,8 +43,7 @@ class Rules:
     def parse(cls, source: str | Mapping[str, object]) -> Rules:
         """Return the rules of a text, or of a mapping `{"rules": {…}}`, which is written as JSON first."""
         text = source if isinstance(source, str) else _dumped(source)
-        document = read(text)
-        return cls(text, document, *build(document, text))
+        return cls(text, *_built(text))
 
     def as_json(self) -> dict[str, object]:
         """Return the document as new plain data, without comments."""
@@ -82,6 +82,15 @@ class Rules:
 
     def __repr__(self) -> str:
         return f"Rules({self.source!r})"
+
+
+# The tests of a suite set the same rules again and again, and to parse long ones takes longer than most tests. `parse`
+# returns rules of their own all the same: by them a database is known that was given some.
+@lru_cache(maxsize=16)
+def _built(text: str) -> tuple[Value, RuleNode, Sequence[Rule]]:
+    document = read(text)
+    root, rules = build(document, text)
+    return document, root, tuple(rules)
 
 
 def _dumped(rules: Mapping[str, object]) -> str:

@@ -303,6 +303,16 @@ def test_store() -> None:
         first.write((), 1, SIGNED_OUT)
 
 
+def test_rules_of_its_own_stay() -> None:
+    """A database that was given rules keeps them when all others get new ones, also if they read as those did."""
+    store = Store(lambda: NOW, Rules.parse({"rules": GUARDED}))
+    own, other = store.database("own"), store.database("other")
+    own.set_rules(Rules.parse({"rules": GUARDED}))
+    store.replace_rules(Rules.parse({"rules": {}}))
+    assert own.rules.as_json() == {"rules": GUARDED}
+    assert other.rules.as_json() == {"rules": {}}
+
+
 INVALID_OBJECT = "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?"
 STORED = {"a": {"b": 1, "c": 2}, "d": {".value": 5, ".priority": 1}, "l": "leaf"}
 
