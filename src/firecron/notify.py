@@ -30,7 +30,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 from urllib.parse import quote
 
 from firecron.base.events import Event, LastValues
@@ -118,6 +118,26 @@ def notify(
         notifier.outbox.close()
 
     return stop
+
+
+def rehearse(crons: FireCron, tell: Callable[[dict[str, object]], object]) -> Callable[[], None]:
+    """Have `tell` called with each message that `notify` would send, in a webhook's form. Return a look at all jobs.
+
+    For a test: it is called on the thread of the run or of the look, in any process, and one look is enough.
+    """
+    notifier = _Notifier(crons, [_Listener(tell)], None)
+    notifier.outbox.close()
+    notifier.patience = 0
+
+    def send(notice: _Notice) -> None:
+        try:
+            notifier.send(notice)
+        except NotTaken as error:
+            notifier.lost(notice, str(error))
+
+    notifier.add = send
+    crons.events.subscribe(notifier.hear)
+    return notifier.look_at_all
 
 
 # --- a message, and the forms that channels have for it
@@ -242,6 +262,28 @@ _FORMS: Mapping[Kind, Callable[[Message], dict[str, object]]] = {
 }
 
 
+class _Taker(Protocol):
+    """Takes messages. Channels of one name in several programs are one."""
+
+    @property
+    def name(self) -> str: ...
+
+    def send(self, http: Http, message: Message) -> None:
+        """Send the message once. Raise NotTaken if the service doesn't take it."""
+
+
+class _Listener:
+    """Takes messages for a test."""
+
+    name = "test"
+
+    def __init__(self, tell: Callable[[dict[str, object]], object]) -> None:
+        self._tell = tell
+
+    def send(self, http: Http, message: Message) -> None:
+        self._tell(message.to_json())
+
+
 @dataclass(frozen=True, slots=True)
 class _Channel:
     """Where messages go. `key` is that of the signature, if there is one."""
@@ -306,7 +348,7 @@ class _Notice:
 class _Notifier:
     """Hears of runs, looks at all jobs, and sends what is to be told: the courier of its outbox."""
 
-    def __init__(self, crons: FireCron, channels: Sequence[_Channel], page_url: str | None) -> None:
+    def __init__(self, crons: FireCron, channels: Sequence[_Taker], page_url: str | None) -> None:
         self._crons = crons
         self._database = crons.database
         self._status = Status(crons.database)
@@ -316,24 +358,30 @@ class _Notifier:
         # When this instance has last found that a job fails, on the monotonic clock.
         self._failing: LastValues[str, float] = LastValues()
         self.outbox: Outbox[_Notice] = Outbox("notices", self, lambda: last_moments(crons))
+        self.add: Callable[[_Notice], object] = self.outbox.add
+        # After how many milliseconds another look counts: less than lies between the looks of two intervals.
+        self.patience = int(crons.settings.recovery_interval * 500)
 
     def hear(self, event: Event) -> None:
         """Have a job looked at whose run has failed, or has ended its failing."""
         mono = self._database.timing.mono()
         if event.slug == "job.recovered" and event.fields.get("was") == "failing":
             self._failing.forget(event.name)
-            self.outbox.add(_Notice(event.name))
+            self.add(_Notice(event.name))
         elif event.slug in ("run.failed", "run.lost"):
             before = self._failing.get(event.name)
             if before is None or mono - before >= _FAILING_AGE:
                 self._failing.put(event.name, mono)
                 error = cut(event.message.partition("\n")[0], _LONGEST_ERROR)
-                self.outbox.add(_Notice(event.name, error=error))
+                self.add(_Notice(event.name, error=error))
 
     def look(self) -> None:
+        """Look at all jobs, and have those told that have turned, if this process may speak."""
+        if may_speak(self._crons):
+            self.look_at_all()
+
+    def look_at_all(self) -> None:
         """Look at all jobs, and have those told that have turned."""
-        if not may_speak(self._crons):
-            return
         board = self._crons.board
         report = board.report()
         if report.problem is not None:
@@ -344,16 +392,11 @@ class _Notifier:
                 declared = board.declared(verdict.job)
                 word = None if declared is None else word_of(verdict, declared, board.node(verdict.job))
                 if word is not None and (word != WELL or verdict.job in told):
-                    found = observe(told.get(verdict.job), word, verdict.since, report.now, "", self._patience)
+                    found = observe(told.get(verdict.job), word, verdict.since, report.now, "", self.patience)
                     if not isinstance(found, Silence):
-                        self.outbox.add(_Notice(verdict.job, verdict, word, report.now))
+                        self.add(_Notice(verdict.job, verdict, word, report.now))
         except StoreError as error:
             self._emit_failure("firecron", "all", _why(error))
-
-    @property
-    def _patience(self) -> int:
-        """After how many milliseconds another look counts: less than lies between the looks of two intervals."""
-        return int(self._database.settings.recovery_interval * 500)
 
     # --- the courier
 
@@ -396,7 +439,7 @@ class _Notifier:
 
     def _claims(self, notice: _Notice) -> bool:
         """Claim the message of this notice. Return False if there is none, or somebody else sends it."""
-        patience, found = self._patience, (notice.verdict, notice.word)
+        patience, found = self.patience, (notice.verdict, notice.word)
         if notice.verdict is None:
             patience, found = 0, self._find(notice.job)
         elif not self._is_current(notice):
@@ -463,14 +506,14 @@ class _Notifier:
             self._failing.forget(name)
         return verdict, word if word in ("failing", WELL) else None
 
-    def _send_to(self, channels: Sequence[_Channel], message: Message) -> dict[str, NotTaken]:
+    def _send_to(self, channels: Sequence[_Taker], message: Message) -> dict[str, NotTaken]:
         """Send the message to these channels, all at once. Return those that have not taken it, and why.
 
         Where no thread can be started, for want of memory or because the program ends, one comes after the other.
         """
         failed: dict[str, NotTaken] = {}
 
-        def send(channel: _Channel) -> None:
+        def send(channel: _Taker) -> None:
             try:
                 channel.send(self._http, message)
             except NotTaken as error:

@@ -199,7 +199,7 @@ VERDICT_MUTANTS = (
     *_in(
         "notify.py",
         ('word if word in ("failing", WELL) else None', "word", NOTIFY),
-        ("        if not may_speak(self._crons):\n", "        if False:\n", NOTIFY),
+        ("        if may_speak(self._crons):\n", "        if True:\n", NOTIFY),
         (
             "            self._note(notice, message, by_all=not left)\n",
             "            self._note(notice, message, by_all=True)\n",

@@ -159,13 +159,13 @@ def late(fleet: Fleet) -> Instance:
 def test_what_a_look_has_found_is_not_told_once_it_is_old(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two looks find a job late, and their notices wait behind a slow channel, until the job is well: no alarm."""
     instance = late(fleet)
-    outbox = instance.notifier.outbox
+    notifier = instance.notifier
     waiting: list[Any] = []
-    add = outbox.add
-    monkeypatch.setattr(outbox, "add", waiting.append)
+    add = notifier.add
+    monkeypatch.setattr(notifier, "add", waiting.append)
     fleet.look()
     fleet.look()
-    monkeypatch.setattr(outbox, "add", add)
+    monkeypatch.setattr(notifier, "add", add)
     instance.run()
     assert [notice.word for notice in waiting] == ["late", "late"]
     for notice in waiting:

@@ -11,6 +11,9 @@ settings. A job that `start` would refuse is refused here too. The database is i
 test moves it. Jobs run on the test's own thread, one after another, as soon as they are due. If the settings name no
 roles, jobs of all roles run, because no other instance could run them. The FireCron itself is not changed.
 
+Operators' verbs are here as well: `ask`, `mute`, `unmute`, `cancel`; `notify` says what people would be told. Nothing
+is declared in the catalogue before `ask` or `notify` is called.
+
 No leader stands by itself here. `elect` makes this instance the leader, and calls the body on a thread of its own, as
 in production; `depose` ends its term, and returns once the body has ended.
 
@@ -36,6 +39,8 @@ from firecron.base.instants import Duration, to_milliseconds
 from firecron.errors import ConfigurationError
 from firecron.jobs.job import Job
 from firecron.jobs.run import check_step_name, to_key
+from firecron.ops.asks import NotAsked, RunAsks
+from firecron.ops.mutes import Mutes
 from firecron.ops.operator import Operator
 from firecron.runs.entry import read_entry
 from firecron.settings import Settings, given
@@ -52,6 +57,8 @@ if TYPE_CHECKING:
     from firecron.ops.schedules import Schedules
 
 
+# Who asks and mutes.
+_OPERATOR = "the test"
 _SMALLEST_STEP = 0.001
 # In seconds: after so much time another look is made at an entry of which a look could make nothing.
 _STALE = 60.0
@@ -97,6 +104,8 @@ class Rehearsal:
         # A leap of hours must not make the time uncertain. Asking for it costs nothing here: ask at least every second.
         interval = min(settings.clock_interval, 1.0)
         self._settings = replace(settings, database_url=None, roles=roles, clock_interval=interval)
+        self._messages: list[dict[str, object]] | None = None
+        self._look: Callable[[], object] = lambda: None
         # Only the jobs that need recovery need its rounds.
         self._has_rounds = any(job.options.needs_recovery for job in jobs)
         self._crons = self._begin()
@@ -128,6 +137,7 @@ class Rehearsal:
             crons.registry.add(job)
         self._clock.renew = crons.database.keeper.work
         unsubscribe = crons.events.subscribe(self.events.append)
+        self._listen(crons)
         return crons
 
     def __enter__(self) -> Self:
@@ -197,6 +207,7 @@ class Rehearsal:
                 # A tick that is due has not come yet, where RTDB's time isn't known to be so late.
                 start = self._crons.engine.ticker.next_start()
                 if left <= -_MOST_BEHIND or start is None or start > to_milliseconds(target):
+                    self._look()
                     return
                 self.clock.advance(_SMALLEST_STEP)
 
@@ -216,6 +227,69 @@ class Rehearsal:
         except Crash:
             self._crons = self._begin()
             return Result(None, "abandoned")
+
+    def ask(
+        self,
+        name: str,
+        *,
+        slot: datetime | str | None = None,
+        resume: str | None = None,
+        why: str | None = None,
+    ) -> str | None:
+        """Ask for a run, as `firecron ask` does. The run is made at once, or as time passes if its lock is held.
+
+        Return None if it was asked for, else why not. Raise UnknownJob for an unknown name.
+
+        Args:
+            name: The job's name.
+            slot: The missed tick to run.
+            resume: The tick to resume.
+            why: The reason, for the acts.
+        """
+        self._crons.registry.get(name)
+        self._crons.engine.publisher.begin()
+        tick = None if slot is None else FakeClock(slot).time
+        found = RunAsks(self._crons.database).ask(name, slot=tick, resume=resume, why=why, by=_OPERATOR)
+        if isinstance(found, NotAsked):
+            return found.why
+        self._crons.engine.asks.look_if_due()
+        return None
+
+    def mute(self, name: str, until: datetime | str, why: str = "a test") -> None:
+        """Let nobody be told of a job until then, as `firecron mute` does. Raise UnknownJob for an unknown name.
+
+        Args:
+            name: The job's name.
+            until: When the mute ends: an aware `datetime`, or a text such as `2026-11-18T09:00:00Z`.
+            why: The reason.
+        """
+        self._crons.registry.get(name)
+        Mutes(self._crons.database).mute(name, FakeClock(until).time, why, by=_OPERATOR)
+
+    def unmute(self, name: str) -> bool:
+        """End the mute of a job. Return False if there was none.
+
+        Args:
+            name: The job's name.
+        """
+        return Mutes(self._crons.database).unmute(name, by=_OPERATOR)
+
+    def notify(self) -> list[dict[str, object]]:
+        """Return the list to which each message is added from now on that `firecron.notify` would send to a webhook.
+
+        What no run says, such as that a job is late, is found at the end of `move_to` and `advance`, in one look.
+        """
+        if self._messages is None:
+            self._messages = []
+            self._listen(self._crons)
+        return self._messages
+
+    def _listen(self, crons: FireCron) -> None:
+        if self._messages is not None:
+            from firecron.notify import rehearse
+
+            crons.engine.publisher.begin()
+            self._look = rehearse(crons, self._messages.append)
 
     def cancel(self, name: str, why: str | None = None) -> bool:
         """Cancel the run of a job, as `firecron cancel` does. Call this while the job runs, from code that it calls.

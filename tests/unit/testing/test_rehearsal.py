@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from firecron import ConfigurationError, FireCron, NotAcquired, Run, Term, current_run, distributed_cron, leader
+from firecron import ConfigurationError, FireCron, Lease, NotAcquired, Run, Term, current_run, distributed_cron, leader
 from firecron.errors import UnknownJob
 from firecron.settings import load
 from firecron.store import Snapshot
@@ -378,3 +378,116 @@ def test_a_run_is_cancelled_as_an_operator_would() -> None:
         assert not test.cancel("import")
         with pytest.raises(UnknownJob):
             test.cancel("export")
+
+
+class Feed:
+    """A job that fails while its feed is away, and how often it was called."""
+
+    def __init__(self) -> None:
+        self.is_away = False
+        self.calls: list[str] = []
+
+    @distributed_cron("feed", "0 9 * * *", alert_after=1, owner="team feeds", lock_ttl=60)
+    def read(self, run: Run) -> None:
+        self.calls.append(run.idempotency_key)
+        if self.is_away:
+            raise ConnectionError("the feed is away")
+
+
+def test_an_operator_asks_for_a_run() -> None:
+    """It is made at once; of a missed tick, it claims that; what would be refused is not asked for."""
+    feed = Feed()
+    with FireCron(feed).testing("2026-11-18T08:00:00Z") as test:
+        assert test.ask("feed", why="a look") is None
+        [entry] = test.history("feed")
+        assert (entry["outcome"], entry["trigger"]) == ("succeeded", "manual")
+        test.locks.pause("feed", until=test.time + timedelta(hours=2))
+        assert test.ask("feed") == "it is paused"
+        test.advance(3 * 3_600)
+        assert test.ask("feed", slot="2026-11-18T09:00:00Z") is None
+        assert feed.calls[1:] == ["feed:2026-11-18T09:00:00Z"]
+        feed.is_away = True
+        test.move_to("2026-11-19T09:00:00Z")
+        feed.is_away = False
+        assert test.ask("feed", resume="2026-11-19T09:00:00Z") is None
+        assert test.outcomes("feed")[-1] == "succeeded"
+        with pytest.raises(UnknownJob):
+            test.ask("fed")
+
+
+def test_an_ask_waits_for_the_lock_in_a_rehearsal() -> None:
+    """The run is made as time passes, once the lock is free."""
+    feed = Feed()
+    with FireCron(feed).testing("2026-11-18T08:00:00Z") as test:
+        lease = test.locks.acquire("feed", 60)
+        assert isinstance(lease, Lease)
+        assert test.ask("feed") is None
+        test.advance(20)
+        assert feed.calls == []
+        lease.release()
+        test.advance(35)
+        assert len(feed.calls) == 1
+
+
+def test_a_rehearsal_says_what_people_are_told() -> None:
+    """A run that makes the job fail, and one that ends that; nothing while it is muted, but what is true after it."""
+    feed = Feed()
+    with FireCron(feed).testing("2026-11-18T08:00:00Z") as test:
+        told = test.notify()
+        assert test.notify() is told
+        test.move_to("2026-11-18T09:00:00Z")
+        assert told == []
+        feed.is_away = True
+        test.move_to("2026-11-19T09:00:00Z")
+        [message] = told
+        assert (message["event"], message["job"], message["owner"]) == ("job.failing", "feed", "team feeds")
+        assert "the feed is away" in str(message["error"])
+        feed.is_away = False
+        test.move_to("2026-11-20T09:00:00Z")
+        assert [one["event"] for one in told[1:]] == ["job.recovered"]
+        test.mute("feed", "2026-11-21T12:00:00Z", "the feed moves")
+        feed.is_away = True
+        test.move_to("2026-11-21T11:00:00Z")
+        assert len(told) == 2
+        test.move_to("2026-11-21T12:10:00Z")
+        assert [one["event"] for one in told[2:]] == ["job.failing"]
+
+
+def test_an_unmuted_job_is_told_of() -> None:
+    """And there is nothing to unmute after that."""
+    feed = Feed()
+    feed.is_away = True
+    with FireCron(feed).testing("2026-11-18T08:00:00Z") as test:
+        told = test.notify()
+        test.mute("feed", "2026-11-25T00:00:00Z")
+        test.move_to("2026-11-18T09:00:00Z")
+        assert told == []
+        assert [test.unmute("feed"), test.unmute("feed")] == [True, False]
+        test.move_to("2026-11-19T09:00:00Z")
+        assert [one["event"] for one in told] == ["job.failing"]
+
+
+def test_another_process_goes_on_telling() -> None:
+    """After a crash the messages go to the same list: the rerun of the dead run fails."""
+
+    @distributed_cron("pay", "0 9 * * *", lock_ttl=60, alert_after=1, on_abandoned="rerun")
+    def pay(run: Run) -> None:
+        run.step("charge", lambda: 1)
+        raise OSError("no bank")
+
+    with FireCron(pay).testing("2026-11-18T08:59:00Z") as test:
+        told = test.notify()
+        test.crash_after("charge")
+        test.move_to("2026-11-18T09:10:00Z")
+        assert [one["event"] for one in told] == ["job.failing"]
+        assert "no bank" in str(told[0]["error"])
+
+
+def test_what_no_run_says_is_found_by_a_look() -> None:
+    """A process that was frozen for hours has missed its tick, which nobody says before a look."""
+    with FireCron(Feed()).testing("2026-11-18T08:00:00Z") as test:
+        told = test.notify()
+        test.clock.advance(3 * 3_600)
+        assert told == []
+        test.advance(1)
+        assert [one["event"] for one in told] == ["job.late"]
