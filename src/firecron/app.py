@@ -89,6 +89,7 @@ class FireCron:
         has_threads: bool = True,
         chance: Callable[[], float] = random.random,
     ) -> None:
+        from firecron.base.threads import Workers
         from firecron.jobs.job import without_jobs
         from firecron.lock.database import Database
         from firecron.locks import LockService
@@ -104,7 +105,7 @@ class FireCron:
         self.settings, self.events = database.settings, database.events
         self.locks = LockService(database=database)
         self._enabled = enabled
-        self.history = History(database)
+        self.history = History(database, crew or Workers(1, lingers=0))
         # Reentrant: a signal's handler may call `stop` while this thread is inside `start`.
         self._state_lock = threading.RLock()
         self._started_in: int | None = None

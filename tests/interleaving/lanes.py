@@ -109,7 +109,7 @@ class Instance:
         self.lanes: Lanes = Lanes(self.database, self)
         claimer = ModelClaimer(self.database, self.lanes)
         nobody, registry = cast("Any", Nobody()), cast("Any", self)
-        self.runner = ModelRunner(self.database, nobody, registry, claimer, self.lanes, nobody)
+        self.runner = ModelRunner(self.database, nobody, registry, claimer, self.lanes)
         self.lanes.worker, self.lanes.attempted = self.runner, lambda attempt: None
         self._begin_process()
 

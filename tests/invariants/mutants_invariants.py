@@ -291,7 +291,7 @@ INVARIANTS = (
         ("runs/policy.py", "is_abandoned = record.open_slot is", "is_abandoned = record.unfinished is"),
         ("runs/policy.py", '"cancelled" if record.is_cancelled else "abandoned"', '"abandoned"'),
         ("runs/policy.py", "record.unfinished is None or not record.is_cancelled:", "record.unfinished is None:"),
-        ("runs/runner.py", "            self._bookkeeper.record_passed_over(job, claimed.held, None)\n", ""),
+        ("runs/runner.py", "            self._history.record_passed_over(job, claimed.held, None)\n", ""),
         # A tick that cancels the run before it.
         ("runs/claimer.py", "or refusal.unfinished is None:", "or False:"),
         (

@@ -246,5 +246,5 @@ def _die(dying: Instance, line: str) -> None:
     newest = max(Schedule(line).between(now - timedelta(seconds=61), now))
     claimed = dying.claim(f"{newest:%FT%TZ}")
     if isinstance(claimed, Claimed) and claimed.claim is not None:
-        dying.crons.engine.bookkeeper.record_passed_over(dying.job(), claimed.held, claimed.claim)
+        dying.crons.history.record_passed_over(dying.job(), claimed.held, claimed.claim)
     dying.world.at((dying.world.now() - START + 1) / 1000, dying.crash)

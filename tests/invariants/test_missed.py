@@ -307,7 +307,7 @@ def _die(dying: Instance) -> None:
     now = dying.world.now()
     claimed = dying.claim(to_text(now // 10_000 * 10_000))
     if isinstance(claimed, Claimed) and claimed.claim is not None:
-        dying.crons.engine.bookkeeper.record_passed_over(dying.job(), claimed.held, claimed.claim)
+        dying.crons.history.record_passed_over(dying.job(), claimed.held, claimed.claim)
     dying.world.at((now - START + 1) / 1000, dying.crash)
 
 

@@ -218,7 +218,7 @@ class Instance:
         claimed = self.claim(due, name)
         assert isinstance(claimed, Claimed), claimed
         assert claimed.claim is not None
-        self.crons.engine.bookkeeper.record_passed_over(self.job(name), claimed.held, claimed.claim)
+        self.crons.history.record_passed_over(self.job(name), claimed.held, claimed.claim)
         return keep(self.locks.database, claimed.bid, claimed.held)
 
     def die_holding(self, due: str | None, name: str = NAME) -> None:

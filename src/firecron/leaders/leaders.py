@@ -30,7 +30,7 @@ from typing import TypeAlias
 from firecron.base.flag import in_each_process
 from firecron.base.instants import Duration, milliseconds, to_datetime, whole
 from firecron.base.texts import described
-from firecron.base.threads import Crew, OpenWork
+from firecron.base.threads import OpenWork
 from firecron.errors import Stopping, UnknownJob
 from firecron.jobs.job import nothing
 from firecron.leaders.candidate import ActiveTerm, Candidate, EndedTerm
@@ -53,12 +53,11 @@ Loops: TypeAlias = Callable[[], "Loop | None"]
 
 @dataclass(frozen=True, slots=True)
 class LeaderParts:
-    """What the threads of all leaders of an instance share. The `history_worker` writes the entries of leaders that
+    """What the threads of all leaders of an instance share. The history's thread writes the entries of leaders that
     died."""
 
     database: Database
     history: History
-    history_worker: Crew
     open_work: OpenWork
     loop: Loops
 
@@ -231,7 +230,7 @@ class LeaderThread:
         mark = object()
         self._parts.open_work.add(mark)
         try:
-            self._parts.history_worker.submit(lambda: self._record_abandoned(entry, mark))
+            self._parts.history.crew.submit(lambda: self._record_abandoned(entry, mark))
         except RuntimeError as error:
             # No thread can be started: the term begins nevertheless.
             self._parts.open_work.remove(mark)

@@ -10,7 +10,7 @@ whose reply was lost becomes a win. An instance that loses a tick makes one requ
 run that may die, the lanes look again when that lock expires.
 
 A claim replaces the record, so it owes the history what the record knew, as each claim does. The runner has the
-bookkeeper write that for a run that begins, and the resumer for a claim that it gives back.
+history write that for a run that begins, and the resumer for a claim that it gives back.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from firecron.lock.lease import Lease
 from firecron.lock.protocol import Bid, Held
 from firecron.lock.record import IDLE, Choose, Current, LockRecord, Refused, Request, parse
 from firecron.lock.refusal import Refusal, claimed_since, not_known
-from firecron.runs.history import Bookkeeper, History
+from firecron.runs.history import History
 from firecron.runs.lane import Attempt, PendingClaim
 from firecron.runs.lanes import Lanes, report_missed, report_skipped
 from firecron.runs.look import claimable
@@ -488,11 +488,10 @@ def _why(due: str) -> str:
 class Resumer:
     """Claims ticks anew, by hand."""
 
-    def __init__(self, database: Database, history: History, claimer: Claimer, bookkeeper: Bookkeeper) -> None:
+    def __init__(self, database: Database, history: History, claimer: Claimer) -> None:
         self._database = database
         self._history = history
         self._claimer = claimer
-        self._bookkeeper = bookkeeper
 
     def claim(self, job: Job, key: str, *, quietly: bool = False) -> Claimed | Refusal:
         """Return the acquired lock for the next attempt at a tick, or the refusal.
@@ -548,4 +547,4 @@ class Resumer:
             else:
                 lease.release(outcome="interrupted", tick=claimed.slot)
         finally:
-            self._bookkeeper.record_passed_over(job, claimed.held, claimed.claim)
+            self._history.record_passed_over(job, claimed.held, claimed.claim)

@@ -1,7 +1,8 @@
 """The history, `cron-runs/<name>/<key>`: one entry for each run, and entries for the ticks that did not run.
 
-    History       reads, writes and prunes the entries
-    Bookkeeper    writes the ticks that did not run
+    record                 writes the entry of a run, and now and then prunes
+    record_passed_over     writes, on another thread, the ticks that a claim has passed over
+    read, entry, latest    for those who ask what has run
 
 An entry is written after the lock's own writes, and never delays them. A write that fails is tried again until its
 deadline. Then it is logged and given up, so the history may lack an entry. An entry replaces another one only if it
@@ -12,10 +13,10 @@ The last frames of a failed run's traceback are in `cron-errors/<name>/<key>`. T
 They are deleted with it, or by the entry of a later attempt that has not failed. They are long and seldom read, so
 they are not in the entry, which is read often.
 
-The instance whose claim replaces a record writes the ticks between the two slots; no other instance does. The
-bookkeeper writes on a thread of its own, after the claim: the run does not wait for it, and a write that fails is only
-logged. Its events have slugs of their own, such as `books.skipped`: each instance has already emitted `run.skipped` or
-`run.missed` for the ticks that it did not run itself.
+The instance whose claim replaces a record writes the ticks between the two slots, as their bookkeeper; no other
+instance does. It writes on a thread of its own, after the claim: the run does not wait for it, and a write that fails
+is only logged. Its events have slugs of their own, such as `books.skipped`: each instance has already emitted
+`run.skipped` or `run.missed` for the ticks that it did not run itself.
 
 A run that has not finished is `abandoned` if no node has its outcome. An instance that was stopped in order, or has
 lost its lease, has released the lock with that outcome, and emits the event of its run itself. If it could not release
@@ -42,13 +43,25 @@ from firecron.runs.policy import Claim, before_manual, between, cut_short, owes_
 from firecron.store import NULL_ETAG, Snapshot, run_key, split_name
 
 _PRUNE_ONE_IN = 10
+# The outcomes of ticks that did not run, or not to the end, and that no other instance reports.
+_SLUGS: dict[str, Slug] = {
+    "abandoned": "run.abandoned",
+    "cancelled": "books.cancelled",
+    "skipped": "books.skipped",
+    "missed": "books.missed",
+}
 
 
 class History:
-    """Reads and writes the history of a database, and keeps `history_limit` entries a job."""
+    """Reads and writes the history of a database, and keeps `history_limit` entries a job.
 
-    def __init__(self, database: Database) -> None:
+    The `crew` has the thread on which the ticks are written that did not run. `open_work` is what it has to do.
+    """
+
+    def __init__(self, database: Database, crew: Crew) -> None:
         self._database = database
+        self.crew = crew
+        self.open_work = OpenWork(database.timing)
         self._limit = database.settings.history_limit
         # How many entries the history of a stored job keeps, by its name: all its schedules share it.
         self.limits: dict[str, int] = {}
@@ -219,26 +232,7 @@ class History:
             tries += 1
             wait_or_raise(problem, tries, deadline, self._database.timing, self._database.chance())
 
-
-# --- the ticks that did not run
-
-# The outcomes of ticks that did not run, or not to the end, and that no other instance reports.
-_SLUGS: dict[str, Slug] = {
-    "abandoned": "run.abandoned",
-    "cancelled": "books.cancelled",
-    "skipped": "books.skipped",
-    "missed": "books.missed",
-}
-
-
-class Bookkeeper:
-    """Writes to the history, on the threads of its `crew`, the ticks that claims have passed over."""
-
-    def __init__(self, database: Database, history: History, crew: Crew) -> None:
-        self._database = database
-        self._history = history
-        self.crew = crew
-        self.open_work = OpenWork(database.timing)
+    # --- the ticks that did not run
 
     def record_passed_over(self, job: Job, held: Held, claim: Claim | None) -> None:
         """Give the ticks that this claim has passed over to a thread, which writes them. A run by hand has no claim.
@@ -305,7 +299,7 @@ class Bookkeeper:
         writer = self._database.identity
         for entry in entries:
             own = replace(entry, instance_id=writer.instance_id, instance=writer.instance)
-            stands = self._history.record(job.name, own)
+            stands = self.record(job.name, own)
             if entry.outcome == "abandoned" and stands:
                 self.emit_entry(job, entry)
 

@@ -3,8 +3,8 @@
     Lanes.enter                    may the attempt claim now, or does it stand in line?
     Claimer.claim                  the tick, or what comes before it by the record: an abandoned run, a missed tick
     Execution.call_with_retries    call the job's function while its lease is renewed; the runner then releases the lock
-    History.record                 write the run to the history; the bookkeeper has begun to write the ticks that the
-                                   claim has passed over
+    History.record                 write the run to the history, which has begun to write the ticks that the claim has
+                                   passed over
 
 `go_on` is called by the lanes, on a worker's thread, which goes on with an attempt until it has to wait. `run_tick` and
 `run_manually` are called for a run now, on the thread of the caller that waits for its result.
@@ -43,7 +43,7 @@ from firecron.runs.body import CANCEL_AHEAD, Loop
 from firecron.runs.claimer import Claimed, Claimer, Resumer
 from firecron.runs.entry import Entry, manual_key
 from firecron.runs.execution import Execution, Unlocked, run_of
-from firecron.runs.history import Bookkeeper, History
+from firecron.runs.history import History
 from firecron.runs.lane import Attempt, Lane, PendingClaim
 from firecron.runs.lanes import Lanes
 from firecron.runs.policy import MOST_MISSED
@@ -76,14 +76,12 @@ class Runner:
         registry: Registry,
         claimer: Claimer,
         lanes: Lanes,
-        bookkeeper: Bookkeeper,
     ) -> None:
         self._database = database
         self._history = history
-        self._bookkeeper = bookkeeper
         self._registry = registry
         self._claimer = claimer
-        self._resumer = Resumer(database, history, claimer, bookkeeper)
+        self._resumer = Resumer(database, history, claimer)
         self._lanes = lanes
         self.open_work = OpenWork(database.timing)
         in_each_process(self._begin_process)
@@ -213,7 +211,7 @@ class Runner:
                 return _NOT_TAKEN
             self._lanes.play(Lane.occupy, attempt)
             job = _as_claimed(job, claimed)
-            self._bookkeeper.record_passed_over(job, claimed.held, None)
+            self._history.record_passed_over(job, claimed.held, None)
             run = run_of(job, claimed, trigger, run_id)
             return _raised(self._record(job, self._perform(job, run, claimed, run_id, taking)))
 
@@ -249,7 +247,7 @@ class Runner:
         for execution in self.active():
             execution.cancel()
         self.open_work.wait(deadline)
-        self._bookkeeper.wait(deadline)
+        self._history.wait(deadline)
         for execution in self.active():
             self._database.keeper.forget(execution.lease)
             run = execution.run
@@ -343,7 +341,7 @@ class Runner:
     def _run_slot(self, attempt: Attempt, claimed: Claimed, taking: Taking | None = None) -> Ended:
         assert claimed.claim is not None
         job, attempt.claimed_at = _as_claimed(attempt.job, claimed), claimed.held.trust.reading
-        self._bookkeeper.record_passed_over(job, claimed.held, claimed.claim)
+        self._history.record_passed_over(job, claimed.held, claimed.claim)
         return self._perform(job, run_of(job, claimed, claimed.claim.trigger), claimed, taking=taking)
 
     def _hold_left(self, attempt: Attempt) -> float:

@@ -33,7 +33,7 @@ from firecron.lock.database import Database
 from firecron.lock.fields import pause_in
 from firecron.lock.refusal import Refusal
 from firecron.runs.claimer import Claimer
-from firecron.runs.history import Bookkeeper, History
+from firecron.runs.history import History
 from firecron.runs.lanes import Lanes
 from firecron.runs.runner import Runner
 from firecron.scheduler.asks import AskTaker
@@ -57,15 +57,13 @@ class Engine:
         self.checks = Checks(database.settings, database.events)
         self.registry = Registry(database.settings.roles, database.settings.prefix, self, around)
         self.crew = crew or Workers(database.settings.workers, timing=database.timing)
-        history_worker = crew or Workers(1, lingers=0)
-        self.bookkeeper = Bookkeeper(database, history, history_worker)
         self.lanes = Lanes(database, self.crew)
         self.claimer = Claimer(database, self.lanes)
         self.ticker = self._new_ticker()
         self.publisher = CataloguePublisher(database, self.registry, crew or Workers(1, lingers=0), self.lanes)
-        self.runner = Runner(database, history, self.registry, self.claimer, self.lanes, self.bookkeeper)
+        self.runner = Runner(database, history, self.registry, self.claimer, self.lanes)
         self.lanes.worker, self.lanes.attempted = self.runner, self.publisher.attempted
-        parts = LeaderParts(database, history, history_worker, self.runner.open_work, lambda: self.runner.loop)
+        parts = LeaderParts(database, history, self.runner.open_work, lambda: self.runner.loop)
         self.leaders = Leaders(parts, self.registry.contexts)
         self.recovery = Recovery(database, self.registry, self.runner, self.lanes)
         self.group = InstanceGroup(database, self.registry, self.leaders, self.crew, self.lanes)
@@ -74,9 +72,7 @@ class Engine:
         looks = crew or Workers(1, lingers=0)
         self.asks = AskTaker(database, self.registry, self.runner, self.group, self.lanes, self.crew, looks)
         looking = crew or Workers(1, lingers=0)
-        self.lookers = Lookers(
-            database, self.registry, self.group.rank, self.lanes, self.bookkeeper, looking, self.crew
-        )
+        self.lookers = Lookers(database, self.registry, self.group.rank, self.lanes, history, looking, self.crew)
         self.lanes.attempted_entry = self.lookers.attempted
         self.heartbeat = Heartbeat(
             database, self.registry, self.runner, self.recovery, self.group, self.lateness, self.asks, self.lookers

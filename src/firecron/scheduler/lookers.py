@@ -52,7 +52,7 @@ from firecron.lock.fields import Pause, pause_in
 from firecron.lock.protocol import editing
 from firecron.lock.stored import KEPT, Kept, Node
 from firecron.lock.waiting import Follow
-from firecron.runs.history import Bookkeeper
+from firecron.runs.history import History
 from firecron.runs.lane import Attempt
 from firecron.runs.lanes import Lanes
 from firecron.runs.look import Attempted, Deleted, Later, Look, Written, evaluate, mended
@@ -120,7 +120,7 @@ class Lookers:
         registry: Registry,
         rank: Callable[[str], float | None],
         lanes: Lanes,
-        bookkeeper: Bookkeeper,
+        history: History,
         crew: Crew,
         workers: Crew,
     ) -> None:
@@ -128,7 +128,7 @@ class Lookers:
         self._registry = registry
         self._rank = rank
         self._lanes = lanes
-        self._bookkeeper = bookkeeper
+        self._history = history
         self.crew = crew
         self._workers = workers
         self._most = database.settings.workers
@@ -567,7 +567,7 @@ class Lookers:
         if isinstance(found, Deleted):
             self._delete(name, snapshot.etag, _fields(snapshot.node))
         elif isinstance(found, Written) and kept is None and found.entries:
-            self._bookkeeper.record_entries(job.named(name), list(found.entries))
+            self._history.record_entries(job.named(name), list(found.entries))
 
     def _mend(self, job: Job, name: str) -> None:
         """Write when to look at the entry, whatever there is to do with it then."""

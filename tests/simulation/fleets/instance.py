@@ -223,7 +223,7 @@ class Instance:
         found += [f"the thread {thread.name}" for thread in self.machine.alive() if thread is not me]
         found += [f"the run {execution.run}" for execution in engine.runner.active()]
         found += [f"the lease {lease}" for lease in self.crons.locks.database.keeper.leases()]
-        if len(engine.runner.open_work) or len(engine.bookkeeper.open_work):
+        if len(engine.runner.open_work) or len(self.crons.history.open_work):
             found.append("work that still counts as outstanding")
         for job in self.crons.registry.jobs():
             lane = engine.lanes.lane(job)

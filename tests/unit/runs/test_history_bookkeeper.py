@@ -62,7 +62,7 @@ def test_a_forked_child_writes_down_what_its_own_claims_owe(go_on: threading.Eve
     """In a forked child the parent's thread is not there, and what the parent had to write is not the child's."""
     bench = Bench(lambda: None)
     missed_one(bench)
-    crew = bench.crons.engine.bookkeeper.crew
+    crew = bench.crons.history.crew
     assert isinstance(crew, Workers)
     # What occupies the parent's only thread, which nothing ends in the child, and what waits there.
     written = threading.Event()
@@ -89,7 +89,7 @@ def test_no_stop_waits_for_what_was_interrupted(monkeypatch: pytest.MonkeyPatch)
     """Where Ctrl-C comes as the work is handed over, a stop has nothing to wait for."""
     bench = Bench(lambda: None)
     missed_one(bench)
-    monkeypatch.setattr(bench.crons.engine.bookkeeper.crew, "submit", raising(KeyboardInterrupt()))
+    monkeypatch.setattr(bench.crons.history.crew, "submit", raising(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         bench.crons.registry.trigger(NAME, slot=datetime.fromisoformat(slot()))
     assert ended(bench.begin(bench.crons.stop))
@@ -108,7 +108,7 @@ def test_what_can_not_be_written_down_is_said(owes: bool, once_per_tick: bool, m
     else:
         bench.crons.registry.trigger(NAME, slot=datetime.fromisoformat(slot(-60)))
     no_thread = RuntimeError("can't start new thread")
-    monkeypatch.setattr(bench.crons.engine.bookkeeper.crew, "submit", raising(no_thread))
+    monkeypatch.setattr(bench.crons.history.crew, "submit", raising(no_thread))
     assert ended(bench.turn())
     failed = [(event.name, event.fields["why"]) for event in bench.heard if event.slug == "history.failed"]
     assert failed == [(NAME, repr(no_thread))] * (owes and once_per_tick)
@@ -178,7 +178,7 @@ def test_a_stop_waits_for_the_books_up_to_its_end(go_on: threading.Event, monkey
 def test_the_books_are_told(entry: Entry, level: int, said: str) -> None:
     """Each entry is told as one tick or as how many; what overlap skipped, or a person ended, is no WARNING."""
     bench = Bench(lambda: None)
-    bench.crons.engine.bookkeeper.emit_entry(bench.crons.registry.get(NAME), entry)
+    bench.crons.history.emit_entry(bench.crons.registry.get(NAME), entry)
     (event,) = bench.heard
     assert (event.level, event.message) == (level, f'"{NAME}" {said.format(slot())}')
 

@@ -312,7 +312,7 @@ def test_what_was_missed_is_written_before_a_stop_returns(go_on: threading.Event
     bench.timing.pass_by(0.5)
     assert ended(stop)
     go_on.set()
-    bench.crons.engine.bookkeeper.wait(bench.timing.mono() + 1)
+    bench.crons.history.wait(bench.timing.mono() + 1)
     assert bench.store.get(f"cron-runs/{NAME}/{slot(-60)}/outcome") == "missed"
 
 
@@ -329,7 +329,7 @@ def test_a_forked_child_has_nothing_to_stop(go_on: threading.Event) -> None:
     runner.loop = asyncio.new_event_loop()
     runner.loop.close()
     runner.stopping.set()
-    for lock in (runner.open_work.changed, lock_of(runner), bench.crons.engine.bookkeeper.open_work.changed):
+    for lock in (runner.open_work.changed, lock_of(runner), bench.crons.history.open_work.changed):
         assert ended(bench.begin(lock.acquire))
     begin_child()
     assert bench.runner.loop is None
