@@ -137,7 +137,7 @@ class FireCron:
         from firecron.ops.schedules import Schedules
 
         def find(name: str) -> Parameters | None:
-            job = next((job for job in self.registry.stored_jobs() if job.name == name), None)
+            job = next((job for job in self.registry.jobs(stored=True) if job.name == name), None)
             return None if job is None else job.parameters
 
         return Schedules(self.database, find)
@@ -342,7 +342,7 @@ class FireCron:
 
         self.start_watch.settle()
         return Rehearsal(
-            [*self.registry.jobs(), *self.registry.stored_jobs()],
+            self.registry.jobs(),
             at,
             settings=self.settings,
             leaders=self.engine.leaders.all(),

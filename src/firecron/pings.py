@@ -80,7 +80,7 @@ def pings(
     """
     templates = _check(healthchecks, {"start": start, "success": success, "fail": fail})
     if healthchecks is not None:
-        _check_slugs([job.name for job in [*crons.registry.jobs(), *crons.registry.stored_jobs()]])
+        _check_slugs([job.name for job in crons.registry.jobs()])
     has_checks = healthchecks is not None
     outbox = Outbox("pings", _PingCourier(crons.events, has_checks=has_checks), lambda: last_moments(crons))
 

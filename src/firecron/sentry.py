@@ -85,7 +85,7 @@ def monitor(crons: FireCron) -> Callable[[], None]:
     Args:
         crons: The jobs.
     """
-    jobs = crons.registry.jobs()
+    jobs = crons.registry.jobs(stored=False)
     _check_slugs(job.name for job in jobs)
     left_out = [job.name for job in jobs if monitor_config(job) is None]
     if left_out:
@@ -198,7 +198,7 @@ def _tags_of(crons: FireCron, record: object) -> dict[str, str]:
 def _about(crons: FireCron, found: Mapping[str, object]) -> About:
     """Return what the program says of the job or leader in these tags."""
     name = str(found.get("job") or found.get("leader"))
-    known = {job.name: job.options.about for job in [*crons.registry.jobs(), *crons.registry.stored_jobs()]}
+    known = {job.name: job.options.about for job in crons.registry.jobs()}
     known |= {leader.name: leader.options.about for leader in crons.engine.leaders.all()}
     return known.get(name, NOTHING)
 

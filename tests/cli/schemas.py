@@ -194,7 +194,7 @@ NEXT = exactly(
 )
 
 GUARDED = {**of(TEXT, "name where"), **of(NO_TEXT, "role"), **of(TRUTH, "disabled"), **ABOUT}
-JOB = exactly(SCHEDULE, GUARDED, of(TRUTH, "runsHere"), of(each(TICK), "next"))
+JOB = exactly(SCHEDULE, GUARDED, of(TRUTH, "runsHere stored"), of(each(TICK), "next"))
 LEADER = exactly(GUARDED, of(NUMBER, "ttl"), of(TRUTH, "standsHere"))
 UNCLAIMED = exactly(of(TEXT, "name where"))
 SCHEDULER_JOB = exactly(of(TEXT, "name schedule timezone uri"), of(NO_TEXT, "description"), of(NUMBER, "deadline"))

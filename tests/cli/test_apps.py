@@ -69,7 +69,15 @@ crons = FireCron(price_feed, orders)
 """
 
 
+STORED = """
+from firecron import scheduled
+
+@scheduled("remind")
+def remind(event: str) -> None: ...
+"""
+
 MODULES = {
+    "stored": STORED,
     "someapp": APPLICATION,
     "forgetful": FORGETFUL,
     "leading": LEADING,
@@ -106,6 +114,15 @@ def test_whatever_firecron_takes_is_an_app(target: str, names: list[str]) -> Non
     assert (result.exit_code, result.stderr) == (0, "importing\n")
     value = answer(JOBS, "jobs", target)
     assert [job["name"] for job in value["jobs"]] == names
+
+
+def test_a_stored_job_says_where_its_schedules_are() -> None:
+    """It is among the jobs, and has no line, no next tick and no end."""
+    (job,) = answer(JOBS, "jobs", "stored")["jobs"]
+    assert (job["name"], job["stored"], job["words"], job["next"]) == ("remind", True, "by stored schedules", [])
+    shown = call("jobs", "stored").stdout
+    assert "by stored schedules, in the database: firecron schedules remind" in shown
+    assert "ended" not in shown
 
 
 def test_what_is_said_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from tests.cli.calls import answer, call, complaint
-from tests.cli.schemas import MENDED, NEXT, PUT, REMOVED, SCHEDULES, STORED_JOBS, STORED_SCHEDULE
+from tests.cli.schemas import ACTS, CHANGED, MENDED, NEXT, PUT, REMOVED, RUNS, SCHEDULES, STORED_JOBS, STORED_SCHEDULE
 from tests.stores.least_privilege import RULES
 
 from firecron import Schedule
+from firecron.base.instants import to_milliseconds, to_text
 from rtdb_emulator.pytest_plugin import Rtdb
 
 CHRISTMAS = "2126-12-24T18:00:00Z"
@@ -82,6 +84,31 @@ def test_what_a_hand_has_edited_is_mended(rtdb: Rtdb) -> None:
     assert answer(MENDED, "schedule", "mend", "remind") == {"job": "remind", "mended": 1}
     assert rtdb.get("cron-schedules/remind/:42/nextAt") == right
     assert answer(MENDED, "schedule", "mend", "remind")["mended"] == 0
+
+
+def test_commands_of_a_lock_take_an_entry(rtdb: Rtdb) -> None:
+    """By its name it is paused, resumed, cancelled and unlocked; its runs are shown, and what was done with it."""
+    call("schedule", "put", "remind", "42", "0 9 * * *", "--args", '{"event":"42"}')
+    started = to_milliseconds(datetime.now(UTC)) - 60_000
+    slot = to_text(started)
+    rtdb.set("cron-schedules/remind/:42/since", started - 1_000)
+    assert answer(CHANGED, "pause", "remind:42", "--why", "a drill")["changed"] is True
+    assert answer(STORED_SCHEDULE, "schedule", "show", "remind", "42")["state"] == "paused"
+    assert answer(CHANGED, "resume", "remind:42")["changed"] is True
+    node: Any = rtdb.get("cron-schedules/remind/:42")
+    lock = {"acquiredAt": started, "expiresAt": started + 600_000, "fence": started, "holder": "h", "slot": slot}
+    rtdb.set("cron-schedules/remind/:42", {**node, **lock, "unfinished": slot, "attempt": 1})
+    assert "remind:42" in call("locks", "remind:42").stdout
+    assert answer(CHANGED, "cancel", "remind:42")["changed"] is True
+    assert answer(CHANGED, "unlock", "remind:42", "--yes")["changed"] is True
+    after: Any = rtdb.get("cron-schedules/remind/:42")
+    assert (after["cancel"], after["expiresAt"], after["args"]) == (started, 0, '{"event":"42"}')
+    assert [act["act"] for act in answer(ACTS, "acts", "remind:42")["acts"]] == ["pause", "resume", "cancel", "unlock"]
+    assert "there is no lock or job remind:43" in complaint(2, "acts", "remind:43")
+    ended = {"outcome": "succeeded", "slot": slot, "startedAt": started, "endedAt": started + 5, "key": "42"}
+    rtdb.set(f"cron-runs/remind/{slot}:42", ended)
+    rtdb.set(f"cron-runs/remind/{slot}:43", {**ended, "key": "43"})
+    assert [run["key"] for run in answer(RUNS, "runs", "remind:42")["runs"]] == [f"{slot}:42"]
 
 
 @pytest.mark.parametrize(

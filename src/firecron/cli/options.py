@@ -228,7 +228,7 @@ def load(target: str) -> Loaded:
     if isinstance(found, FireCron):
         return Loaded(found, unclaimed())
     crons = FireCron(found)
-    if not crons.registry.jobs() and not crons.registry.stored_jobs() and not crons.engine.leaders.all():
+    if not crons.registry.jobs() and not crons.engine.leaders.all():
         raise Failure(
             f"{target} has no jobs: it is {_kind(found)}, and nothing in it is decorated with "
             f"distributed_cron or leader{_hint(module_name)}",

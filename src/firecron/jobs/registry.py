@@ -109,15 +109,14 @@ class Registry:
     def _begin_process(self) -> None:
         self._lock = threading.Lock()
 
-    def jobs(self) -> list[Job]:
-        """Return all jobs with a schedule of their own, in the order in which they were found."""
-        with self._lock:
-            return [job for job in self._jobs.values() if job.options.stored is None]
+    def jobs(self, *, stored: bool | None = None) -> list[Job]:
+        """Return the jobs, in the order in which they were found.
 
-    def stored_jobs(self) -> list[Job]:
-        """Return all jobs whose schedules are stored in the database, in the order in which they were found."""
+        Args:
+            stored: True for those alone whose schedules are stored in the database, False for all others.
+        """
         with self._lock:
-            return [job for job in self._jobs.values() if job.options.stored is not None]
+            return [job for job in self._jobs.values() if stored in (None, job.options.stored is not None)]
 
     def get(self, name: str) -> Job:
         """Return the job of this name. Raise UnknownJob if there is none.
@@ -137,9 +136,10 @@ class Registry:
             name: The job's name.
             n: The number of ticks.
         """
-        job = self.get(name)
+        job, key = self._declared(name)
         if job.options.stored is not None:
-            raise ConfigurationError(f"the schedules of {name!r} are stored: firecron schedules {name}")
+            where = f"firecron next {name}" if key else f"firecron schedules {name}"
+            raise ConfigurationError(f"the schedules of {job.name!r} are stored in the database: {where}")
         # RTDB's time is not known before the start. This machine's time is good enough, because people read the result.
         now = self._control.now() or datetime.now(UTC)
         return next_ticks(job.options.schedule, now, n)
@@ -148,16 +148,16 @@ class Registry:
         """Return what the job does on this instance now.
 
         Args:
-            name: The job's name.
+            name: The job's name, or `<job>:<key>`.
         """
-        job = self.get(name)
+        job, _ = self._declared(name)
         if self._control.running().get(name):
             return "running"
         if job.options.disabled:
             return "disabled"
         if not self.runs_here(job):
             return "elsewhere"
-        if name in self._paused:
+        if {name, job.name} & self._paused:
             return "paused"
         return "ticking" if self._control.is_ticking else "idle"
 
@@ -210,7 +210,7 @@ class Registry:
         A leader that is paused steps down. Raise StoreError if a pause of every instance can't be written.
 
         Args:
-            name: The job's or the leader's name.
+            name: The job's or the leader's name; or `<job>:<key>` of one stored schedule.
             everywhere: Write `paused` to the node. Then no instance runs the job, not even by hand.
             why: The reason, for people. Only with `everywhere`.
             until: When the pause ends by itself, an aware `datetime`. Only with `everywhere`.
@@ -232,7 +232,7 @@ class Registry:
         Raise StoreError if the end of the pause of every instance can't be written.
 
         Args:
-            name: The job's or the leader's name.
+            name: The job's or the leader's name; or `<job>:<key>` of one stored schedule.
             everywhere: Delete `paused` from the node as well.
             why: The reason, for people. Only with `everywhere`.
         """
@@ -261,7 +261,7 @@ class Registry:
         the tick has succeeded, or knows no run of it.
 
         Args:
-            name: The job's name.
+            name: The job's name, or `<job>:<key>` of one stored schedule.
             slot: The tick to claim, an aware `datetime`.
             resume: The tick to resume, an aware `datetime`; of a run by hand, the key of its entry in the history.
             source: The `trigger` of the run in the history: `firebase` in one of Firebase's scheduled functions.
@@ -292,15 +292,12 @@ class Registry:
         Args:
             name: The job's name, or `<job>:<key>`.
         """
-        declared, key = split_name(name)
-        job = self.get(declared)
-        if job.options.stored is None and not key:
-            return job
+        job, key = self._declared(name)
         if job.options.stored is None:
-            raise UnknownJob(f"there is no job {name!r}: {declared!r} has its schedule in its code")
+            return job
         if not key:
             raise ConfigurationError(f"{name!r} has its schedules in the database: name one of them, {name}:KEY")
-        return self._control.entry(job, check_entry_name(name))
+        return self._control.entry(job, name)
 
     def around(self) -> Sequence[Around]:
         """Return what is around each run now, the outermost first."""
@@ -319,10 +316,23 @@ class Registry:
 
         return unwrap
 
+    def _declared(self, name: str) -> tuple[Job, str]:
+        """Return the job of this name, or of an entry of this name, and the key of the entry ("" for none).
+
+        Raise UnknownJob if there is no such job, or if it has no entries, ConfigurationError for a wrong key.
+        """
+        declared, key = split_name(name)
+        job = self.get(declared)
+        if job.options.stored is None and key:
+            raise UnknownJob(f"there is no job {name!r}: {declared!r} has its schedule in its code")
+        if key:
+            check_entry_name(name)
+        return job, key
+
     def _check_either(self, name: str) -> None:
-        """Raise UnknownJob if the name is neither a job's nor a leader's."""
+        """Raise UnknownJob if the name is neither a job's, with or without a key, nor a leader's."""
         if not self._control.has_leader(name):
-            self.get(name)
+            self._declared(name)
 
     def served(self, job: Job) -> None:
         """Note that a trigger from outside has run the job: no instance may tick for it."""

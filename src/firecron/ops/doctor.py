@@ -272,7 +272,7 @@ def _examine_jobs(crons: Program, unclaimed: Sequence[Unclaimed]) -> Iterator[Fi
     except ConfigurationError as error:
         problem = of_error("jobs", error)
     engine = crons.engine
-    jobs = [*engine.registry.jobs(), *engine.registry.stored_jobs()]
+    jobs = engine.registry.jobs()
     odd = [warning for job in jobs for warning in engine.checks.warnings(job)]
     here = [job.name for job in jobs if engine.registry.ticks_here(job)]
     elsewhere = [job.name for job in jobs if job.name not in here]
@@ -289,7 +289,7 @@ def _wanted(crons: Program) -> list[str]:
     """
     if crons.verdict.is_forced and not crons.verdict.may_tick:
         return []
-    return [job.name for job in crons.engine.registry.jobs() if not job.options.disabled]
+    return [job.name for job in crons.engine.registry.jobs(stored=False) if not job.options.disabled]
 
 
 def _target_of(crons: Program | None, settings: Settings, variables: Mapping[str, str]) -> Target:

@@ -123,7 +123,7 @@ class AskTaker:
 
     def look_if_due(self) -> None:
         """Follow the asks, or have somebody look at them, if that is this instance's turn."""
-        if self._runner.stopping or not (self._registry.jobs() or self._registry.stored_jobs()):
+        if self._runner.stopping or not self._registry.jobs():
             return
         rank, size = self._group.rank(_PLACE), self._group.size()
         self._is_first = rank is None or rank < _FIRST

@@ -144,7 +144,7 @@ class Engine:
         self.lateness.forget()
         self.asks.forget()
         self.ticker = self._new_ticker()
-        for job in self.registry.jobs():
+        for job in self.registry.jobs(stored=False):
             if self.registry.ticks_here(job):
                 self.ticker.add(job)
 
@@ -174,7 +174,7 @@ class Engine:
 
     def check_all(self) -> None:
         """Raise ConfigurationError if a job's or a leader's timings are too short for the lock's promises."""
-        for job in [*self.registry.jobs(), *self.registry.stored_jobs()]:
+        for job in self.registry.jobs():
             self.checks.check(job)
         self.leaders.check()
 

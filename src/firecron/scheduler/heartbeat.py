@@ -98,7 +98,7 @@ class InstanceGroup:
 
     def own(self) -> OwnGroup:
         """Return the group that the next beat belongs to."""
-        all_jobs = [*self._registry.jobs(), *self._registry.stored_jobs()]
+        all_jobs = self._registry.jobs()
         jobs = {job.name: job for job in all_jobs if self._registry.is_wanted(job)}
         of_what = jobs, self._leaders.members(), self._database.identity.service
         if of_what != self._named[0]:  # of ten thousand jobs the name takes longer than the beat
@@ -248,7 +248,7 @@ class Heartbeat:
             "seenAt": SERVER_TIME,
             "startedAt": SERVER_TIME if self._started_at is None else self._started_at,
             "instanceId": self._database.identity.instance_id,
-            "jobs": len(self._registry.jobs()) + len(self._registry.stored_jobs()),
+            "jobs": len(self._registry.jobs()),
             "running": sum(self._runner.running().values()),
         }
         own_group = self._group.own() if self._database.timing.mono() >= self._refused_until else None
@@ -326,7 +326,7 @@ class Heartbeat:
         # Without the database a round finds nothing. The next beat may reach it again.
         if not self.beat():
             return
-        if self._registry.stored_jobs():
+        if self._registry.jobs(stored=True):
             self._lookers.beat()
         self._lateness.look_if_due()
         self._asks.look_if_due()

@@ -133,7 +133,7 @@ class Lateness:
 
     def _read(self, evaluator: Evaluator, term: object, age: float) -> None:
         before = self._told
-        jobs = {job.name: job for job in self._registry.jobs() if self._registry.is_wanted(job)}
+        jobs = {job.name: job for job in self._registry.jobs(stored=False) if self._registry.is_wanted(job)}
         wanted = (before.keys() | self._muted) & jobs.keys()
         found = evaluator.evaluate(jobs, self._lanes.claimed, wanted, age)
         if found is None or term is not self._term:

@@ -151,7 +151,7 @@ class Lookers:
 
     def beat(self) -> None:
         """Decide anew, after a beat, for which jobs this instance looks. It doesn't block."""
-        for job in self._registry.stored_jobs():
+        for job in self._registry.jobs(stored=True):
             rank = self._rank(f"{job.name} schedules")
             stored = job.options.stored
             if stored is None or not self._registry.is_wanted(job) or (rank is not None and rank >= stored.lookers):

@@ -107,7 +107,7 @@ class CataloguePublisher:
         """Look at all jobs: from now on this instance ticks."""
         with self._lock:
             self._ticks = True
-        self._ask_for(job.name for job in self._all())
+        self._ask_for(job.name for job in self._registry.jobs())
 
     def add(self, job: Job) -> None:
         """Look at a job that the program has just added."""
@@ -164,7 +164,7 @@ class CataloguePublisher:
         """Look at a job that was run here for a trigger, as `won` does. Where nothing ticks, begin with all jobs."""
         looked = self._looked.get(job.name)
         if not self._looked and not self._ticks:
-            self._ask_for(other.name for other in self._all())
+            self._ask_for(other.name for other in self._registry.jobs())
         elif looked is None or self._database.timing.mono() - looked >= _AGAIN:
             self._ask_for([job.name])
 
@@ -172,9 +172,6 @@ class CataloguePublisher:
         """Wait until no look is under way, but no longer than this. Without it, `forget` drops what was not written."""
         with self._lock:
             self._lock.wait_for(lambda: not self._is_busy, seconds)
-
-    def _all(self) -> list[Job]:
-        return [*self._registry.jobs(), *self._registry.stored_jobs()]
 
     def _ask_for(self, names: Iterable[str]) -> None:
         with self._lock:
@@ -220,7 +217,7 @@ class CataloguePublisher:
     def _publish(self, names: set[str], term: object) -> None:
         """Read the entries of these jobs, answer `when_known`, and write the entries that differ. Raise StoreError."""
         database, paths = self._database, self._database.paths
-        jobs = {job.name: job for job in self._all() if job.name in names}
+        jobs = {job.name: job for job in self._registry.jobs() if job.name in names}
         if len(jobs) == 1:
             (name,) = jobs
             stored: object = {name: database.node(paths.job(name))}

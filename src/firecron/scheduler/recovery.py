@@ -73,7 +73,9 @@ class Recovery:
     def make(self, deadline: Deadline) -> bool:
         """Look at all jobs, or at those that the last call left. Return whether none is left. Raise Unavailable."""
         left = self._left = self._left or deque(
-            job for job in self._registry.jobs() if self._registry.is_wanted(job) and job.options.needs_recovery
+            job
+            for job in self._registry.jobs(stored=False)
+            if self._registry.is_wanted(job) and job.options.needs_recovery
         )
         nodes = self._read_all(left, deadline) if len(left) > FEW else None
         while left:

@@ -87,7 +87,7 @@ class StartWatch:
 
     def _warn(self, what: str) -> None:
         registry = self._crons.engine.registry
-        names = [job.name for job in (*registry.jobs(), *registry.stored_jobs())]
+        names = [job.name for job in registry.jobs()]
         names += [leader.name for leader in self._crons.engine.leaders.all()]
         if not names:
             return

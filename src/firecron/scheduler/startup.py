@@ -213,7 +213,7 @@ def say_start(crons: Program, against: str | None, address: str | None, jobless:
     _announce(crons, against, address)
     if against is None:
         registry = crons.engine.registry
-        jobs, leaders = [*registry.jobs(), *registry.stored_jobs()], crons.engine.leaders.all()
+        jobs, leaders = registry.jobs(), crons.engine.leaders.all()
         events = crons.database.events
         _warn_of_jobs(events, len(jobs) + len(leaders), jobless)
         crons.engine.checks.warn(jobs)
@@ -237,7 +237,7 @@ def _announce(crons: Program, against: str | None, address: str | None) -> None:
     else:
         slug = "crons.started"
         said = f"tick in this process: {verdict.why}"
-    jobs, leaders = [*engine.registry.jobs(), *engine.registry.stored_jobs()], engine.leaders.all()
+    jobs, leaders = engine.registry.jobs(), engine.leaders.all()
     who, prefix, pid = database.identity, database.settings.prefix, os.getpid()
     facts = [
         _counted(sum(map(engine.registry.ticks_here, jobs)), len(jobs), "job"),
@@ -274,7 +274,7 @@ def say_jobs(crons: Program) -> None:
     """
     events, registry, leaders = crons.database.events, crons.engine.registry, crons.engine.leaders
     now = to_datetime(round(crons.database.timing.wall()))  # RTDB's time is not known yet
-    for job in [*registry.jobs(), *registry.stored_jobs()]:
+    for job in registry.jobs():
         if not job.options.disabled and events.are_heard(logging.INFO):
             schedule = job.options.schedule
             words = f" {in_words(schedule)}" if schedule.has_line else ""

@@ -375,14 +375,16 @@ class Rehearsal:
         if self._has_rounds:
             waits.append((recovery.due - self.clock.mono()) / 1000)
         ticker.expect_leap()
-        looks = [at for job in self._crons.registry.stored_jobs() if (at := self._crons.engine.lookers.earliest(job))]
+        looks = [
+            at for job in self._crons.registry.jobs(stored=True) if (at := self._crons.engine.lookers.earliest(job))
+        ]
         waits += [max((at - now.server) / 1000, _STALE if at <= now.server else 0.0) for at in looks]
         return max(0.0, min(waits, default=math.inf))
 
     def _look_at_schedules(self, now: int) -> None:
         """Look at the stored schedules that are due, as a looker does at its beat."""
         lookers = self._crons.engine.lookers
-        for job in self._crons.registry.stored_jobs():
+        for job in self._crons.registry.jobs(stored=True):
             at = lookers.earliest(job)
             if at is not None and at <= now:
                 lookers.look(job)

@@ -401,7 +401,7 @@ class Handler:
         is time. The `last_run` of the other jobs is null. If the database can't be read, the status is an error's, and
         the body has what is known without the database: `paused` and `last_run` are null then.
         """
-        shown = {job.name: self._show(job) for job in self._registry.jobs()}
+        shown = {job.name: self._show(job) for job in self._registry.jobs(stored=False)}
         body: dict[str, object] = {"jobs": list(shown.values())}
         try:
             self._fill_in(shown)

@@ -11,7 +11,7 @@ from tests.simulation.fleet import Fleet, refusal_of
 from tests.simulation.world import NAME, START, slot
 from tests.unit.locks import lock_of
 
-from firecron import ConfigurationError, FireCron, Run, Unavailable, distributed_cron
+from firecron import ConfigurationError, FireCron, Run, Unavailable, distributed_cron, scheduled
 from firecron.base.flag import begin_child
 from firecron.base.instants import to_text
 from firecron.errors import UnknownJob
@@ -53,6 +53,27 @@ def test_jobs_are_listed_and_found() -> None:
         registry.next_slots("third")
     with pytest.raises(UnknownJob, match="none"):
         new_crons().registry.get("first")
+
+
+def test_a_stored_job_is_listed_and_so_are_those_of_a_kind() -> None:
+    """Also by the name of an entry: what can't have one, or is none, is an error."""
+
+    @scheduled("remind")
+    def remind() -> None: ...
+
+    registry = new_crons(first, remind).registry
+    assert [job.name for job in registry.jobs()] == ["first", "remind"]
+    assert [job.name for job in registry.jobs(stored=True)] == ["remind"]
+    assert [job.name for job in registry.jobs(stored=False)] == ["first"]
+    registry.pause("remind:42")
+    assert [registry.state(name) for name in ("remind", "remind:42", "remind:43")] == ["idle", "paused", "idle"]
+    for name in ("first:42", "second:42"):
+        with pytest.raises(UnknownJob, match=name.partition(":")[0]):
+            registry.pause(name)
+    with pytest.raises(ConfigurationError, match="manual"):
+        registry.resume("remind:manual")
+    with pytest.raises(ConfigurationError, match="firecron next remind:42"):
+        registry.next_slots("remind:42")
 
 
 @pytest.mark.parametrize("is_known", [True, False])

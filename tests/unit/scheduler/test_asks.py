@@ -149,7 +149,7 @@ def test_a_job_of_stored_schedules_is_not_asked_for() -> None:
     one, operator = Instance(world, remind).live(), Instance(world).live()
     one.start()
     world.advance(90)
-    [job] = one.crons.registry.stored_jobs()
+    [job] = one.crons.registry.jobs(stored=True)
     entry = declared(job.options, where="jobs", ticks=True, service="local", revision="r", stored=stored_fields(job))
     world.store.set("cron-jobs/remind", {**entry.to_node(), "since": world.now(), "declaredAt": 1})
     found = RunAsks(operator.locks.database).ask("remind")

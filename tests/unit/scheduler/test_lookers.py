@@ -157,6 +157,32 @@ def test_pausing_the_job_holds_all_of_its_entries(test: Rehearsal, reminders: Re
     assert [key for key, _ in reminders.sent] == ["remind:42:2026-11-18T10:00:00Z"]
 
 
+def test_the_registry_takes_the_name_of_an_entry(reminders: Reminders) -> None:
+    """A pause of this instance stops that one alone, as one of all instances does, which is in its node; both end."""
+    clock = FakeClock("2026-11-18T08:59:30Z")
+    store = MemoryStore(clock.now)
+    crons = FireCron(reminders, settings=load(), store=store, timing=clock, crew=Inline(), has_threads=False)
+    registry = crons.registry
+    for key in ("42", "43"):
+        crons.schedules.put("remind", key, "0 * * * *")
+
+    def next_hour() -> list[str]:
+        crons.engine.lookers.look(registry.get("remind"))
+        reminders.sent.clear()
+        clock.advance(40)
+        crons.work()
+        clock.advance(3_560)
+        return sorted(key[:9] for key, _ in reminders.sent)
+
+    registry.pause("remind:42")
+    assert next_hour() == ["remind:43"]
+    registry.resume("remind:42")
+    registry.pause("remind:43", everywhere=True, why="a drill")
+    assert next_hour() == ["remind:42"]
+    registry.resume("remind:43", everywhere=True)
+    assert next_hour() == ["remind:42", "remind:43"]
+
+
 def test_a_malformed_entry_hides_no_other(test: Rehearsal, reminders: Reminders) -> None:
     """It is looked at each hour, and closed after a day; a record that can't be read is left alone."""
     test.schedules.put("remind", "1", "0 9 * * *")

@@ -74,6 +74,7 @@ def _jobs_value(loaded: Loaded, found: dict[str, list[datetime]]) -> object:
                 **schedule_value(job.options.schedule),
                 "role": job.options.role,
                 "disabled": job.options.disabled,
+                "stored": job.options.stored is not None,
                 **job.options.about.fields(),
                 "runsHere": crons.registry.ticks_here(job),
                 "where": job.where,
@@ -105,7 +106,9 @@ def _jobs_shown(loaded: Loaded, found: dict[str, list[datetime]], now: datetime)
         schedule = job.options.schedule
         line = f"  {schedule.line}  {schedule.timezone}" if schedule.has_line else ""
         lines.append(Text("\n").append(job.name, "bold").append(line))
-        lines.append(Text(f"  {in_words(schedule)}"))
+        is_stored = job.options.stored is not None
+        where = f", in the database: firecron schedules {job.name}" if is_stored else ""
+        lines.append(Text(f"  {in_words(schedule)}{where}"))
         lines += [Text(f"  {line}") for line in job.options.about.lines()]
         lines.append(Text(f"  {job.where}", "dim"))
         if not crons.registry.ticks_here(job):
@@ -209,7 +212,7 @@ def _schedule(
     until: str | None,
 ) -> Schedule:
     if line is not None and _APP.fullmatch(line):
-        names = ", ".join(job.name for job in load(line).crons.registry.jobs())
+        names = ", ".join(job.name for job in load(line).crons.registry.jobs(stored=False))
         raise Failure(f"{line} is an application: name one of its jobs as well: {names}", Exit.USAGE)
     if line is None and every is None:
         raise Failure("there is nothing to list: give a cron line, --every SECONDS, or APP NAME", Exit.USAGE)

@@ -44,7 +44,7 @@ from firecron.lock.database import Database
 from firecron.ops.operator import Operator, Seen, SeenAll, SeenEntry
 from firecron.ops.remedy import Remedy, freeing
 from firecron.ops.views import LockView
-from firecron.store import check_name, is_name
+from firecron.store import check_any_name, is_name
 
 # --- the locks
 
@@ -270,7 +270,7 @@ def acts(name: OnlyName = None, as_json: Json = False) -> None:
     with answering(as_json=as_json) as output:
         database = Database()
         operator = Operator(database)
-        found = operator.acts(None if name is None else check_name(name))
+        found = operator.acts(None if name is None else check_any_name(name))
         if name is not None and not found and operator.read(name).view.state == "absent":
             check_known(operator, name)
         output.give({"acts": [act.to_json() for act in found]}, _acts_shown(found, name, database))
