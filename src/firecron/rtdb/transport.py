@@ -88,122 +88,95 @@ class Reply(NamedTuple):
     is_over: bool
 
 
-class Head(NamedTuple):
-    """What comes before the body of a reply. The names of its `headers` are in lower case."""
-
-    minor: int
-    status: int
-    reason: str
-    headers: Mapping[str, str]
-
-    @property
-    def is_chunked(self) -> bool:
-        return self.headers.get("transfer-encoding", "").lower() == "chunked"
-
-    @property
-    def is_framed(self) -> bool:
-        """Whether the body's end can be seen, and not only the end of the connection."""
-        return self.status in _WITHOUT_BODY or self.is_chunked or "content-length" in self.headers
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether the server keeps the connection for another request."""
-        connection = self.headers.get("connection", "").lower()
-        return "close" not in connection and (self.minor > 0 or "keep-alive" in connection)
-
-
 def read_reply(sock: socket.socket, deadline: Deadline, most: int | None = None) -> Reply:
     """Read the reply to a request that has been sent. The request is not a HEAD.
 
     A body of more than `most` bytes is cut there. What is left of it is not read, and the connection is over.
     """
-    stream = _Incoming(sock, deadline)
-    head = _read_head(stream)
+    coming = _Incoming(sock, deadline)
     content, is_cut = bytearray(), False
-    for piece in _pieces(stream, head):
+    for piece in coming.pieces():
         content += piece
         is_cut = most is not None and len(content) > most
         if is_cut:
             break
-    # Nothing was asked for that could follow, so bytes that follow must not be taken for the next reply.
-    is_over = is_cut or not (head.is_framed and head.is_kept) or stream.has_more
-    return Reply(head.status, head.reason, head.headers, bytes(content[:most] if is_cut else content), is_over=is_over)
-
-
-def _read_head(stream: _Incoming) -> Head:
-    while True:
-        lines = stream.head()
-        line = next(lines)
-        found = _STATUS_LINE.fullmatch(line)
-        if found is None:
-            raise BadStatusLine(line)
-        status, headers = int(found[2]), _headers(lines)
-        if not _CONTINUE <= status < _OK or status == _SWITCHING:
-            return Head(int(found[1]), status, (found[3] or "").strip(), headers)
-
-
-def _pieces(stream: _Incoming, head: Head) -> Iterator[bytes]:
-    """Return the body in pieces, each as soon as it comes."""
-    if head.status in _WITHOUT_BODY:
-        return iter(())
-    if head.is_chunked:
-        return _chunks(stream)
-    length = head.headers.get("content-length")
-    if length is None:
-        return iter(stream.next, b"")
-    if not _LENGTH.fullmatch(length):
-        raise HTTPException(f"the reply has the Content-Length {length!r:.40}")
-    return _sized(stream, int(length))
-
-
-def _headers(lines: Iterator[str]) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    for number, line in enumerate(lines):
-        if number == _MOST_HEADERS:
-            raise HTTPException(f"got more than {_MOST_HEADERS} headers")
-        name, _, value = line.partition(":")
-        headers.setdefault(name.lower(), value.strip(" \t"))
-    return headers
-
-
-def _chunks(stream: _Incoming) -> Iterator[bytes]:
-    while True:
-        line = stream.line("chunk size")
-        found = _CHUNK.fullmatch(line)
-        if found is None:
-            raise HTTPException(f"the reply has a chunk of the size {line!r:.40}")
-        size = int(found[1], 16)
-        if not size:
-            break
-        yield from _sized(stream, size)
-        if stream.line("chunk"):
-            raise HTTPException("the reply has a chunk that is longer than its size")
-    while stream.line("trailer line"):
-        pass
-
-
-def _sized(stream: _Incoming, size: int) -> Iterator[bytes]:
-    while size:
-        piece = stream.next(size)
-        if not piece:
-            raise IncompleteRead(b"", size)
-        size -= len(piece)
-        yield piece
+    whole = bytes(content[:most] if is_cut else content)
+    return Reply(coming.status, coming.reason, coming.headers, whole, is_over=is_cut or coming.is_over)
 
 
 class _Incoming:
-    """What has come over a socket and is not taken yet. Each wait for more is as long as the deadline allows."""
+    """A reply that comes over a socket: its head, which is read at once, then its body in pieces.
+
+    Each wait for more is as long as the deadline allows. The names of the `headers` are in lower case.
+    """
 
     def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
         self._sock = sock
         self._deadline = deadline
         self._buffer = bytearray()
+        self.status = _CONTINUE
+        while _CONTINUE <= self.status < _OK and self.status != _SWITCHING:
+            lines = self._head()
+            line = next(lines)
+            found = _STATUS_LINE.fullmatch(line)
+            if found is None:
+                raise BadStatusLine(line)
+            self._minor, self.status, self.reason = int(found[1]), int(found[2]), (found[3] or "").strip()
+            self.headers = _headers(lines)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Return the body in pieces, each as soon as it comes."""
+        if self.status in _WITHOUT_BODY:
+            return iter(())
+        if self._is_chunked:
+            return self._chunks()
+        length = self.headers.get("content-length")
+        if length is None:
+            return iter(self._next, b"")
+        if not _LENGTH.fullmatch(length):
+            raise HTTPException(f"the reply has the Content-Length {length!r:.40}")
+        return self._sized(int(length))
 
     @property
-    def has_more(self) -> bool:
-        return bool(self._buffer)
+    def is_over(self) -> bool:
+        """Whether the connection is over, once the body is read.
 
-    def head(self) -> Iterator[str]:
+        The server closes it, or only its end showed the end of the body. Nothing was asked for that could follow, so
+        bytes that follow must not be taken for the next reply.
+        """
+        is_framed = self.status in _WITHOUT_BODY or self._is_chunked or "content-length" in self.headers
+        connection = self.headers.get("connection", "").lower()
+        is_kept = "close" not in connection and (self._minor > 0 or "keep-alive" in connection)
+        return not (is_framed and is_kept) or bool(self._buffer)
+
+    @property
+    def _is_chunked(self) -> bool:
+        return self.headers.get("transfer-encoding", "").lower() == "chunked"
+
+    def _chunks(self) -> Iterator[bytes]:
+        while True:
+            line = self._line("chunk size")
+            found = _CHUNK.fullmatch(line)
+            if found is None:
+                raise HTTPException(f"the reply has a chunk of the size {line!r:.40}")
+            size = int(found[1], 16)
+            if not size:
+                break
+            yield from self._sized(size)
+            if self._line("chunk"):
+                raise HTTPException("the reply has a chunk that is longer than its size")
+        while self._line("trailer line"):
+            pass
+
+    def _sized(self, size: int) -> Iterator[bytes]:
+        while size:
+            piece = self._next(size)
+            if not piece:
+                raise IncompleteRead(b"", size)
+            size -= len(piece)
+            yield piece
+
+    def _head(self) -> Iterator[str]:
         """Take the lines of a head, the status line first, without the empty line after them.
 
         The connection may also end before it. Mostly a head has come whole, and is split at once.
@@ -218,11 +191,11 @@ class _Incoming:
         return iter(lines)
 
     def _lines_of_head(self) -> Iterator[str]:
-        yield self.line("status line")
-        while line := self.line("header line"):
+        yield self._line("status line")
+        while line := self._line("header line"):
             yield line
 
-    def line(self, what: str) -> str:
+    def _line(self, what: str) -> str:
         """Take the next line, without its end. A line that is too long is called `what`."""
         while (end := self._buffer.find(b"\n")) < 0:
             if len(self._buffer) > _LONGEST_LINE:
@@ -233,7 +206,7 @@ class _Incoming:
         del self._buffer[: end + 1]
         return line
 
-    def next(self, most: int | None = None) -> bytes:
+    def _next(self, most: int | None = None) -> bytes:
         """Take what has come, of `most` bytes at most; wait if nothing has. Nothing means the end of the connection."""
         if not self._buffer:
             self._receive()
@@ -247,6 +220,16 @@ class _Incoming:
         piece = self._sock.recv(PIECE)
         self._buffer += piece
         return bool(piece)
+
+
+def _headers(lines: Iterator[str]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for number, line in enumerate(lines):
+        if number == _MOST_HEADERS:
+            raise HTTPException(f"got more than {_MOST_HEADERS} headers")
+        name, _, value = line.partition(":")
+        headers.setdefault(name.lower(), value.strip(" \t"))
+    return headers
 
 
 def _limit(sock: socket.socket, deadline: Deadline) -> None:
@@ -276,10 +259,9 @@ class OpenReply:
         self.limit = limit
         self._connection = connection
         self._sock = sock
-        stream = _Incoming(sock, limit)
-        head = _read_head(stream)
-        self._pieces = _pieces(stream, head)
-        self.status, self.reason, self.headers = head.status, head.reason, head.headers
+        coming = _Incoming(sock, limit)
+        self._pieces = coming.pieces()
+        self.status, self.reason, self.headers = coming.status, coming.reason, coming.headers
 
     def read(self) -> bytes:
         """Wait for more of the body and return it; nothing at its end. Raises NoReply."""
