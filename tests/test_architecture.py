@@ -93,7 +93,7 @@ INDEPENDENT = ("testing.conformance",)
 # On the way of a tick its slot is a text: the ticker makes it one, the engine does for a run by hand, and the others
 # know instants that are no slots.
 ON_A_TICKS_WAY = ("runs", "scheduler")
-MAKES_TEXTS = ("scheduler.ticker", "scheduler.engine", "scheduler.lookers", "runs.entry", "runs.policy")
+MAKES_TEXTS = ("scheduler.ticker", "scheduler.engine", "scheduler.entry_writer", "runs.entry", "runs.policy")
 # What only an entry of the history has: its schema is in one place.
 ENTRY = "runs.entry"
 OF_ENTRIES = ("endedAt", "atLeast", "recordedBy")

@@ -21,6 +21,8 @@ Nothing rests on this but when a tick starts: each claim reads the node and comp
       stream is open
     a removal, after the query   the claim is refused
     a look that hangs            its worker is one of many; the heartbeat and the ticker don't wait for it
+    a thousand that a hand has   a worker mends them one after another, and the looks don't wait for it
+      left without a time
     the beat hangs, or fails     what is planned stays planned: a reply replaces it, once its last page is there
     a stop                       what is planned is dropped; the attempts stop as any others
 
@@ -34,14 +36,15 @@ import hashlib
 import heapq
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
 from firecron.base.events import LastValues, Slug
 from firecron.base.flag import in_each_process
-from firecron.base.instants import number, to_milliseconds, to_text
+from firecron.base.instants import number, to_milliseconds
 from firecron.base.threads import Crew
 from firecron.cron.bounded import FIELDS, Bounded
 from firecron.errors import ConfigurationError, Denied, Malformed, NoIndex, StoreError
@@ -49,13 +52,13 @@ from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry
 from firecron.lock.database import Database
 from firecron.lock.fields import Pause, pause_in
-from firecron.lock.protocol import editing
-from firecron.lock.stored import KEPT, Kept, Node
+from firecron.lock.stored import Node
 from firecron.lock.waiting import Follow
 from firecron.runs.history import History
 from firecron.runs.lane import Attempt
 from firecron.runs.lanes import Lanes
-from firecron.runs.look import Attempted, Deleted, Later, Look, Written, evaluate, mended
+from firecron.runs.look import Attempted, Deleted, Later, Look, Written, evaluate
+from firecron.scheduler.entry_writer import EntryWriter
 from firecron.store import Querying, split_name
 
 # How many entries one query brings.
@@ -97,6 +100,7 @@ class _StoredJob:
     older_from: tuple[int, str] | int | None = None
     lost: int = 0
     is_crowded: bool = False  # that is said once for each query
+    odd: deque[str] = field(default_factory=deque)  # the names of those that no query for what is due finds
     is_listening: bool = False
     rung: int = 0  # the last bell that was heard
     is_ringing: bool = False  # a look follows it
@@ -128,9 +132,9 @@ class Lookers:
         self._registry = registry
         self._rank = rank
         self._lanes = lanes
-        self._history = history
+        self._writer = EntryWriter(database, history)
         self.crew = crew
-        self._workers = workers
+        self.workers = workers
         self._most = database.settings.workers
         self._told: LastValues[str, None] = LastValues()
         self.asked: Callable[[], object] = lambda: None
@@ -275,6 +279,7 @@ class Lookers:
         # The next reading is at the first beat after that time.
         ahead = _WITHOUT_INDEX + round(_AHEAD * database.settings.heartbeat * 1000)
         found: list[tuple[str, object]] = []
+        odd: list[tuple[str, object]] = []
         try:
             now = database.clock.now(database.deadline()).server
             with self._lock:
@@ -283,6 +288,7 @@ class Lookers:
                 page = store.query(path, "$key", database.deadline(), start=start, most=_PAGE)
                 is_last, start = len(page) < _PAGE, page[-1][0] if page else start
                 found += [one for one in page if _is_due(one[1], now + ahead)]
+                odd += [one for one in page if _has_no_time(one[1])]
                 if is_last:
                     break
         except StoreError as error:
@@ -291,19 +297,39 @@ class Lookers:
             return
         watched.read_all_at = mono + _WITHOUT_INDEX
         self._replan(watched, before, list(dict(found).items()), now, now + ahead)
+        self._mend_all(watched, odd)
 
     def _mend_if_due(self, watched: _StoredJob) -> None:
         """Give entries without a time that a query finds a new one: a hand has changed them. As often as rounds are."""
-        database, job, mono = self._database, watched.job, self._database.timing.mono()
-        store, path = database.store, database.paths.schedules_of(job.name)
+        database, mono = self._database, self._database.timing.mono()
+        store, path = database.store, database.paths.schedules_of(watched.job.name)
         if mono < watched.mends_at or not isinstance(store, Querying):
             return
         watched.mends_at = mono + database.settings.recovery_interval * 1000
         odd = store.query(path, "nextAt", database.deadline(), end=0, most=_PAGE)
-        odd += store.query(path, "nextAt", database.deadline(), start="", most=_PAGE)
-        for child, node in odd:
-            if isinstance(node, dict):
-                self._mend(job, f"{job.name}:{child.removeprefix(':')}")
+        self._mend_all(watched, [*odd, *store.query(path, "nextAt", database.deadline(), start="", most=_PAGE)])
+
+    def _mend_all(self, watched: _StoredJob, odd: list[tuple[str, object]]) -> None:
+        """Mend these one after another, each as work of its own: there may be thousands, and runs come between."""
+        with self._lock:
+            is_busy = bool(watched.odd)  # with those of the last round
+            if not is_busy:
+                watched.odd.extend(child for child, node in odd if isinstance(node, dict))
+            begins = bool(watched.odd) and not is_busy
+        if begins:
+            self.workers.submit(partial(self._mend_next, watched))
+
+    def _mend_next(self, watched: _StoredJob) -> None:
+        with self._lock:
+            child = watched.odd.popleft() if watched.odd and not self._lanes.stopping else None
+        if child is None:
+            return
+        try:
+            after = self._writer.mend(watched.job, f"{watched.job.name}:{child.removeprefix(':')}")
+            self._take(watched, [(child, after)], is_old=False)
+            self.crew.submit(partial(self._feed, watched))
+        finally:
+            self._lanes.agenda.after(0.0, partial(self.workers.submit, partial(self._mend_next, watched)))
 
     def earliest(self, job: Job) -> int | None:
         """Return when the next entry of the job is to be looked at; None if there is none. For rehearsals."""
@@ -454,7 +480,7 @@ class Lookers:
             case Attempted(due):
                 self._attempt(watched, planned, due)
             case Written() | Deleted():
-                self._workers.submit(partial(self._write, watched, name))
+                self.workers.submit(partial(self._write, watched, name))
             case Later(at, problem):
                 if problem is not None:
                     message = f'The stored schedule "{name}" can\'t be claimed: {problem}. Mend it, or delete it'
@@ -546,63 +572,10 @@ class Lookers:
     def _write(self, watched: _StoredJob, name: str) -> None:
         """Look at the node as it is now, and write or delete what the look says; then the history."""
         try:
-            with self._reported(name):
-                self._written(watched.job, name, watched.hold)
+            self._writer.write(watched.job, name, watched.hold)
         finally:
             if self._done(watched, name):
                 self._go_on(watched)
-
-    def _written(self, job: Job, name: str, hold: Pause | None) -> None:
-        database = self._database
-        looked: list[Look] = []
-
-        def decide(node: object, now: int) -> Node | Kept:
-            found = evaluate(node, job.options, now, database.margin, hold)
-            looked[:] = [found]
-            return found.node if isinstance(found, Written) else KEPT
-
-        deadline = database.deadline(database.settings.acquire_timeout)
-        snapshot, kept = database.run(editing(decide), database.paths.lock(name), deadline)
-        found = looked[0]
-        if isinstance(found, Deleted):
-            self._delete(name, snapshot.etag, _fields(snapshot.node))
-        elif isinstance(found, Written) and kept is None and found.entries:
-            self._history.record_entries(job.named(name), list(found.entries))
-
-    def _mend(self, job: Job, name: str) -> None:
-        """Write when to look at the entry, whatever there is to do with it then."""
-        database = self._database
-
-        def decide(node: object, now: int) -> Node | Kept:
-            return mended(node, job.options, now, database.margin) or KEPT
-
-        deadline = database.deadline(database.settings.acquire_timeout)
-        with self._reported(name):
-            database.run(editing(decide), database.paths.lock(name), deadline)
-
-    @contextmanager
-    def _reported(self, name: str) -> Iterator[None]:
-        """Report that an entry could not be looked at, and go on."""
-        try:
-            yield
-        except StoreError as error:
-            message = f'The stored schedule "{name}" could not be looked at, and the next beat tries again: {error}'
-            self._database.events.emit("schedules.failed", name, logging.WARNING, message, why=str(error))
-
-    def _delete(self, name: str, etag: str, node: Mapping[str, object]) -> None:
-        """Delete a closed entry: its steps, and then the node as it was read, which a put may have changed.
-
-        The runs of such a put are later than the end of the entry, and so are their steps: they stay.
-        """
-        database = self._database
-        store, steps = database.store, database.paths.all_steps_of(name)
-        end = max(str(node.get("slot") or ""), to_text(number(node.get("closedAt")) or 0))
-        for tick in store.keys(steps, database.deadline()):
-            if tick != node.get("unfinished") and tick.partition("-manual-")[0] <= end:
-                store.merge(steps, {tick: None}, database.deadline())
-        left = store.swap(database.paths.lock(name), etag, None, database.deadline())
-        if isinstance(left, str) and (unfinished := node.get("unfinished")):
-            store.merge(steps, {str(unfinished): None}, database.deadline())
 
     def _say_once(self, slug: Slug, name: str, level: int, message: str, why: str) -> None:
         key = f"{slug} {name} {why}"
@@ -618,6 +591,10 @@ def _fields(node: object) -> Node:
 def _is_due(node: object, until: int) -> bool:
     at = number(_fields(node).get("nextAt"))
     return at is not None and at <= until
+
+
+def _has_no_time(node: object) -> bool:
+    return (number(_fields(node).get("nextAt")) or 0) <= 0
 
 
 def _last(page: list[tuple[str, object]]) -> tuple[int, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -249,6 +249,45 @@ def test_an_entry_that_is_mended_runs_what_is_due_already(test: Rehearsal, remin
     assert node(test, "nightly")["nextAt"] == to_milliseconds("2026-11-19T09:00:00Z")
 
 
+class Postponed(Inline):
+    """Workers that are all busy: what they are given waits."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], object]] = []
+
+    def submit(self, work: Callable[[], object]) -> None:
+        self.waiting.append(work)
+
+
+def test_what_is_mended_delays_no_look(reminders: Reminders) -> None:
+    """A worker does it, one entry after another, with other work between them; looks go on before it, and after."""
+    clock = FakeClock("2026-11-18T08:59:10Z")
+    store = MemoryStore(clock.now)
+    crons = FireCron(reminders, settings=load(), store=store, timing=clock, crew=Inline(), has_threads=False)
+    crons.schedules.put("remind", "42", "0 9 * * *")
+    for key in ("1", "2", "3"):
+        crons.schedules.put("remind", key, "0 10 * * *")
+        store.set(f"cron-schedules/remind/:{key}/nextAt", 0)
+    lookers, workers = crons.engine.lookers, Postponed()
+    lookers.workers = workers
+
+    def times() -> list[bool]:
+        return [store.get(f"cron-schedules/remind/:{key}/nextAt") != 0 for key in ("1", "2", "3")]
+
+    job = crons.registry.get("remind")
+    lookers.look(job)
+    clock.advance(51)
+    crons.work()
+    assert [key for key, _ in reminders.sent] == [f"remind:42:{NINE}"]
+    clock.advance(300)
+    lookers.look(job)  # the next round: that of before is not over, and stays the only one
+    assert (times(), len(workers.waiting)) == ([False] * 3, 1)
+    for number in range(1, 5):
+        workers.waiting.pop()()
+        crons.work()
+        assert (sum(times()), len(workers.waiting)) == (min(3, number), 0 if number == 4 else 1)
+
+
 def test_a_closed_entry_is_out_of_the_way_until_it_is_deleted(test: Rehearsal, reminders: Reminders) -> None:
     """Who has closed it knows of another `keep_closed`: the first look sets the time of the job's own."""
     test.schedules.put("nightly", "42", "0 9 * * *")
@@ -384,6 +423,22 @@ def test_without_an_index_each_beat_serves_what_was_read(reminders: Reminders) -
         clock.advance(30)
         crons.work()
     assert [key for key, _ in reminders.sent] == ["remind:42:2026-11-18T08:58:00Z", "remind:43:2026-11-18T09:08:00Z"]
+
+
+def test_without_an_index_entries_without_a_time_are_mended(reminders: Reminders) -> None:
+    """They are read with all others, and run at their next tick."""
+    clock = FakeClock("2026-11-18T08:56:00Z")
+    store = Refusing(clock.now)
+    crons = FireCron(reminders, settings=load(), store=store, timing=clock, crew=Inline(), has_threads=False)
+    for key in ("42", "43"):
+        crons.schedules.put("remind", key, "58 8 * * *")
+        store.set(f"cron-schedules/remind/:{key}/nextAt", None if key == "42" else "soon")
+    store.error = NoIndex("no index")
+    crons.engine.lookers.look(crons.registry.get("remind"))
+    for _ in range(2):
+        clock.advance(60.5)
+        crons.work()
+    assert sorted(key[:9] for key, _ in reminders.sent) == ["remind:42", "remind:43"]
 
 
 class Rung(MemoryStore):
