@@ -58,8 +58,10 @@ APART = {"cli", "demo", "testing"}
 STATE = ROOT / ".mutation"
 # Seconds; a mutant may wait for what never comes, and that is noticed too.
 BOUND = 60
-# What the suite runs: every so manyth, so that each file has its turn, of those that need no processes of their own.
+# What a sample runs of the lists: every so manyth, so that each file has its turn, of those that need no processes of
+# their own. The suite runs fewer: that the tests notice anything is seen by those, and what they notice by this.
 STRIDE = 13
+SUITES_STRIDE = 3 * STRIDE
 SAMPLE = 150
 # Of those that are no equivalents.
 WANTED = 0.95
@@ -71,9 +73,9 @@ class Misfit(Exception):
     """A mutant that says nothing about the tests: its text isn't there, or they don't even run."""
 
 
-def share() -> tuple[Mutant, ...]:
-    """The listed mutants that the suite runs."""
-    return tuple(mutant for mutant in MUTANTS if "tests/process/" not in mutant.tests)[::STRIDE]
+def share(stride: int = STRIDE) -> tuple[Mutant, ...]:
+    """The listed mutants of a sample."""
+    return tuple(mutant for mutant in MUTANTS if "tests/process/" not in mutant.tests)[::stride]
 
 
 def mutate(text: str, mutant: Mutant) -> str:

@@ -1,4 +1,6 @@
-"""A share of the listed mutants: the tests notice each of them. All of them run with `tests.mutations --all`."""
+"""A share of the listed mutants: the tests notice each of them. `make mutations` runs three times as many, and
+`ARGS=--all` all of them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,18 @@ from tests.invariants.equivalent_mutants import EQUIVALENT
 from tests.invariants.mutants import Mutant
 from tests.mutation.overlay import ROOT
 from tests.mutation.prepared import Prepared
-from tests.mutations import BOUND, LISTED, MUTANTS, Misfit, generated, generated_of, killer_of, mutate, share
+from tests.mutations import (
+    BOUND,
+    LISTED,
+    MUTANTS,
+    SUITES_STRIDE,
+    Misfit,
+    generated,
+    generated_of,
+    killer_of,
+    mutate,
+    share,
+)
 
 EXAMPLE = MUTANTS[0]
 
@@ -23,17 +36,21 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
     prepared.kill()
 
 
-@pytest.mark.parametrize("mutant", share(), ids=str)
+@pytest.mark.parametrize("mutant", share(SUITES_STRIDE), ids=str)
 def test_a_mutant_is_noticed(mutant: Mutant, prepared: Prepared) -> None:
     """With one comparison or guard of the lock broken, a test fails."""
     assert killer_of(prepared, mutant), f"no test of {mutant.tests} fails with {mutant}"
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
-def test_a_mutant_fits_the_code(mutant: Mutant) -> None:
+@pytest.mark.parametrize("file", sorted({mutant.file for mutant in MUTANTS}))
+def test_each_mutant_of_a_file_fits_the_code(file: str) -> None:
     """What a mutant replaces is there, once, and its tests are: a list that has gone stale says nothing."""
-    assert mutate((ROOT / "src" / "firecron" / mutant.file).read_text("utf-8"), mutant)
-    assert all((ROOT / name.partition("::")[0]).exists() for name in mutant.tests.split() if name.startswith("tests/"))
+    text = (ROOT / "src" / "firecron" / file).read_text("utf-8")
+    for mutant in MUTANTS:
+        if mutant.file == file:
+            assert mutate(text, mutant)
+            tests = [name.partition("::")[0] for name in mutant.tests.split() if name.startswith("tests/")]
+            assert all((ROOT / name).exists() for name in tests), f"not all are there: {mutant.tests} of {mutant}"
 
 
 @pytest.mark.parametrize(("text", "new"), [("something else", ""), (EXAMPLE.old * 2, ""), (EXAMPLE.old, EXAMPLE.old)])

@@ -18,20 +18,20 @@ from tests.simulation.seeds import WORLDS
 pytestmark = pytest.mark.timeout(300)
 
 # Seeds are handed to the workers in parts that take a second or two each. These are a few of each kind of world: `make
-# simulate` plays a thousand.
+# simulate` plays a thousand, and with FIRST as many of each other kind, or with `ARGS=--pairs`.
 PART = 5
-SEEDS = range(1, 61)
+SEEDS = range(1, 31)
 # Worlds with steps, with ticks at even distances, and with runs that are cancelled.
-RICHER = range(1_000_000, 1_000_020)
+RICHER = range(1_000_000, 1_000_010)
 # One of each of the worlds of `fleets/wider`.
 WIDER = range(2_000_000, 2_000_000 + len(WORLDS))
 # A world with threads, event loops, streams and locks of its own.
 WATCHED = 2_000_013
-PAIRS = range(1, 9)
+PAIRS = range(1, 5)
 LED = range(1, 13)
 # Worlds of leaders that step down, are cancelled or paused, raise, return, linger, are async, or have wrong clocks.
 REIGNS = range(3_000_000, 3_000_003)
-# Breaks that are found at once. The others take more seeds than each run of the tests has time for.
+# Breaks that are found at once. The others take more seeds than each run of the tests has time for: `ARGS=--breaks`.
 QUICK = (
     "a claimed tick may be claimed again",
     "only the first wave asks",
@@ -40,15 +40,13 @@ QUICK = (
     "the bookkeeper is silent",
     "a worker's wake-up is lost",
     "a recorded step is called again",
-    "a step in doubt is called",
     "all ticks share their steps",
     "ticks at even distances count from a start",
-    "a leader whose body returns stands again at once",
 )
 # What a seed has found once is played again. It may mean something else since the engine has changed, so what it found
-# is a test of its own, too, where that can be said shorter.
+# is a test of its own, too, where that can be said shorter. `make simulate` plays those below a thousand.
 FOUND = (
-    1, 12, 40, 82, 104, 194, 249, 361, 394, 414, 503, 524, 632, 1069, 1081, 1196, 1336, 1478, 2036, 2117, 2171, 2203,
+    1069, 1081, 1196, 1336, 1478, 2036, 2117, 2171, 2203,
     2270, 3055, 3056, 3721, 4091, 4153, 4695, 5034, 5166, 5334, 5407, 5483, 6082, 6809, 11321, 12415, 12774,
     1_000_025, 1_000_248, 1_000_299, 1_000_350, 1_000_432, 1_001_082, 1_002_309, 1_004_771, 1_007_113,
     2_000_080, 2_000_131,
