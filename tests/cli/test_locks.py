@@ -113,6 +113,10 @@ def test_each_kind_of_node_is_shown(rtdb: Rtdb) -> None:
     assert "old (a NestJS original)" in lines[2]
     assert "paused" in lines[3]
     assert "unlocked by an operator" in lines[4]
+    rtdb.set("/cron-locks/odd", {"expiresAt": "tomorrow"})
+    shown = call("locks", "odd").stdout
+    assert "its field expiresAt is wrong: Input should be a valid integer, and is 'tomorrow'" in shown
+    assert 'it is {"expiresAt": "tomorrow"}' in shown
 
 
 def test_a_lock_that_nobody_frees_is_said(rtdb: Rtdb) -> None:

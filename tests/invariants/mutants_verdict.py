@@ -41,7 +41,7 @@ VERDICT_MUTANTS = (
         ('misfit(current.kept.get("kind"), None)', "None", HEALTH),
         ("record is not None and record.is_live(now, margin) and (held", "False and (held", HEALTH),
         ("record is not None and record.is_live(now, margin) and (held", "record is not None and (held", HEALTH),
-        ("record.is_live(now, margin)", "record.is_live(now, 0)", HEALTH),
+        ("record.is_live(now, margin) and (held", "record.is_live(now, 0) and (held", HEALTH),
         ("    if not declared.once_per_tick:", "    if False:", HEALTH),
         ("limit = now - declared.grace - alert_margin", "limit = now - declared.grace", DAEMON),
         ("limit = now - declared.grace - alert_margin", "limit = now - alert_margin", DAEMON),
@@ -120,7 +120,8 @@ VERDICT_MUTANTS = (
         ("return is_paused\n", "return False\n", REMEDIES),
         ("return not is_paused\n", "return False\n", REMEDIES),
         ("return lock is None or not _would_hear(lock)\n", "return lock is None\n", REMEDIES),
-        ('lock.is_stuck or (lock.state == "held" and not _would_hear(lock))', "lock.is_taken", REMEDIES),
+        ("(is_alone or not _would_hear(lock))", "True", REMEDIES),
+        ("(is_alone or not _would_hear(lock))", "(not _would_hear(lock))", REMEDIES),
         ("lock.why_not_cancelled is None and not lock.is_cancelled", "lock.why_not_cancelled is None", REMEDIES),
         # Which tick.
         ("due - 1, now - declared.grace, 1", "due - 1, now, 1", REMEDIES),

@@ -46,7 +46,7 @@ def test_a_message_says_what_whose_why_and_what_to_do(fleet: Fleet) -> None:
         "remedy": {
             "act": "run_again",
             "words": f"see in its history why it fails; run the tick of {slot} again",
-            "command": f"firecron run APP digest --resume {slot}",
+            "command": f"firecron ask digest --resume {slot}",
             "tick": slot,
         },
         "link": "https://ops.example.com/crons/#job/digest",
@@ -78,7 +78,7 @@ def test_slack_reads_no_markup_in_it(fleet: Fleet) -> None:
     assert "no mail for &lt;!channel&gt; &amp; password=[redacted]" in text
     assert "*Owner:* mail &lt;team&gt;\n*Runbook:* https://wiki.example.com/digest" in text
     assert text.endswith("*Page:* https://ops.example.com/crons/#job/digest")
-    assert "*Command:* firecron run APP digest --resume" in text
+    assert "*Command:* firecron ask digest --resume" in text
 
 
 def test_google_chat_calls_nobody(fleet: Fleet) -> None:

@@ -124,6 +124,7 @@ def _lines(view: LockView, now: int, zone: tzinfo | None) -> Iterator[tuple[str,
             yield f"malformed, so no instance can acquire it: {view.problem}", "bold red"
             # Its command is the one that shows this.
             yield view.remedy.words if view.remedy is not None else "", ""
+            yield f"it is {view.stored}", ""
         case "held":
             verb = "led" if view.is_leaders else "held"
             yield f"{verb} by {view.owner}{_original(view)}", "bold cyan"

@@ -59,6 +59,7 @@ TOO_HIGH = 2**53 - 1
 BEYOND = "beyond what is counted exactly"
 _NO_NUMBER = "Input should be a valid integer"
 _NO_TEXT = "Input should be a valid string"
+NOT_OF_ITS_TYPE = (_NO_NUMBER, _NO_TEXT)
 
 
 def wrong_number(value: object) -> str | None:

@@ -43,6 +43,7 @@ from firecron.base.instants import to_milliseconds, to_text
 from firecron.errors import Malformed
 from firecron.lock.fields import (
     BEYOND,
+    NOT_OF_ITS_TYPE,
     TOO_HIGH,
     disorder,
     is_paused,
@@ -114,7 +115,8 @@ class LockRecord:
             elif (problem := wrong(value)) is not None:
                 if problem is BEYOND:
                     raise Malformed(_beyond(name, value, now))
-                raise Malformed(f"its field {name} is wrong: {problem}")
+                shown = f", and is {value!r:.40}" if problem in NOT_OF_ITS_TYPE else ""
+                raise Malformed(f"its field {name} is wrong: {problem}{shown}")
         return cls.of(node)
 
     @classmethod

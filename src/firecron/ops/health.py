@@ -178,7 +178,7 @@ def _evaluate(
         return JobVerdict(job, "paused", why=f"declared disabled: {plain(declared.where)}")
     has_ended = declared.schedule.has_ended(to_datetime(now))
     if groups is not None and declared.ticks and not has_ended and not live_groups_of(declared.name, groups, now):
-        return _unattended(job, declared, groups)
+        return _unattended(job, declared, groups, _still_held(node, now, margin))
     try:
         current = parse(node, now)
     except Malformed as error:
@@ -206,11 +206,23 @@ def _paused(job: str, pause: Pause, now: int) -> JobVerdict:
     return JobVerdict(job, "paused", pause.at, why=f"{pause}{since}", is_warning=is_warning, hold=pause.hold)
 
 
-def _unattended(job: str, declared: CatalogueEntry, groups: Collection[Group]) -> JobVerdict:
+def _unattended(job: str, declared: CatalogueEntry, groups: Collection[Group], held: str) -> JobVerdict:
     named = (group for group in groups if group.jobs is not None and declared.name in group.jobs)
     last_seen = max((group.seen_at for group in named if group.seen_at is not None), default=None)
     seen = "" if last_seen is None else f"; one was last seen at {to_text(last_seen)}"
-    return JobVerdict(job, "unattended", last_seen, why=f"no live instance has it, so nobody runs its ticks{seen}")
+    why = f"no live instance has it, so nobody runs its ticks{seen}{held}"
+    return JobVerdict(job, "unattended", last_seen, why=why)
+
+
+def _still_held(node: object, now: int, margin: int) -> str:
+    """Return who still holds the lock of a job that no live instance has: whoever is started can't claim a tick yet."""
+    try:
+        record = parse(node, now)
+    except Malformed:
+        return ""
+    if not isinstance(record, LockRecord) or record.releasedAt is not None or not record.is_live(now, margin):
+        return ""
+    return f"; {plain(record.owner)} still holds its lock, until {to_text(whole(record.expiresAt))}"
 
 
 def _malformed(job: str, problem: str) -> JobVerdict:

@@ -18,12 +18,14 @@ Each state has its acts, the primary one first (`TABLE`):
     leader        a lock that belongs to a leader
 
 What would be refused is not offered. Of a job that needs a hand somebody may be told again, or not for a while: `mute`
-and `unmute`. `unlock` frees a held lock only if its holder would not hear a `cancel`: it has no
-fence, or does not renew its lease, or was asked already. Nobody can run a job that is paused, so it is resumed first.
+and `unmute`. `unlock` frees a held lock only if its holder would not hear a `cancel`: it has no fence, or does not
+renew its lease, or was asked already; or no live instance has the job. Nobody can run a job that is paused, so it is
+resumed first.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, TypeAlias
 
 from firecron.base.texts import plain
@@ -34,6 +36,7 @@ from firecron.ops.health import JobVerdict
 from firecron.ops.remedy import ActWord, Remedy, command, forgetting, freeing, mending, service_in_words
 from firecron.ops.views import LockView
 from firecron.runs.entry import owner_of
+from firecron.store import is_name
 
 State: TypeAlias = Literal[
     "stuck", "blocked", "running", "unreadable", "paused", "disabled", "late", "failing", "unattended", "retired",
@@ -68,7 +71,9 @@ def acts_on(
 
     `can_run`: whether a run can be started from where the acts are offered. `is_muted` is None of what is no job.
     """
-    return [act for act in TABLE[state] if not _is_refused(act, lock, can_run=can_run, is_muted=is_muted)]
+    is_alone = state == "unattended"
+    refused = partial(_is_refused, lock=lock, can_run=can_run, is_muted=is_muted, is_alone=is_alone)
+    return [act for act in TABLE[state] if not refused(act)]
 
 
 def state_of(verdict: JobVerdict, lock: LockView | None) -> State:
@@ -94,7 +99,10 @@ def state_of_lock(lock: LockView) -> State:
     return "leader" if lock.is_leaders else "lock"
 
 
-def _is_refused(act: ActWord, lock: LockView | None, *, can_run: bool, is_muted: bool | None) -> bool:
+def _is_refused(
+    act: ActWord, lock: LockView | None, *, can_run: bool, is_muted: bool | None, is_alone: bool = False
+) -> bool:
+    """Return whether an act would be refused. `is_alone`: no live instance has the job, so its holder has died."""
     is_paused = lock is not None and lock.is_paused
     match act:
         case "run" | "run_missed" | "run_again":
@@ -106,7 +114,8 @@ def _is_refused(act: ActWord, lock: LockView | None, *, can_run: bool, is_muted:
         case "cancel" | "depose":
             return lock is None or not _would_hear(lock)
         case "unlock":
-            return lock is None or not (lock.is_stuck or (lock.state == "held" and not _would_hear(lock)))
+            is_deaf = lock is not None and lock.state == "held" and (is_alone or not _would_hear(lock))
+            return lock is None or not (lock.is_stuck or is_deaf)
         case "mute":
             return is_muted is not False
         case "unmute":
@@ -133,7 +142,10 @@ def remedy_of(verdict: JobVerdict, declared: CatalogueEntry, lock: LockView | No
             return mending(name, "" if lock is None else lock.path)
         case "stuck" if lock is not None:
             run = _run_of(lock)
-            if not _would_hear(lock):
+            if not lock.hears_cancel:
+                words = f"nobody can stop {run} from here: end that instance, then unlock it"
+                return Remedy(words, "unlock", command("unlock", name))
+            if lock.is_cancelled:
                 return Remedy(f"make sure that {run} has ended, then unlock it", "unlock", command("unlock", name))
             return Remedy(f"stop {run}; it keeps its lock until it has ended", "cancel", command("cancel", name))
         # A hold is meant, and ends by itself.
@@ -142,10 +154,13 @@ def remedy_of(verdict: JobVerdict, declared: CatalogueEntry, lock: LockView | No
         case "late" if (slot := _missed(declared, verdict.due, now)) is not None:
             look = f"see whether its {'instances are' if declared.ticks else 'trigger is'} alive"
             words = f"{look}, and what {service_in_words(declared.service)} logs; run the missed tick of {slot}"
-            return Remedy(words, "run_missed", command("run", "APP", name, "--slot", slot), slot)
+            return Remedy(words, "run_missed", _running(declared, "--slot", slot), slot)
         case "failing" if lock is not None and (slot := lock.unfinished or lock.slot) is not None:
             words = f"see in its history why it fails; run the tick of {slot} again"
-            return Remedy(words, "run_again", command("run", "APP", name, "--resume", slot), slot)
+            return Remedy(words, "run_again", _running(declared, "--resume", slot), slot)
+        case "unattended" if lock is not None and lock.state == "held":
+            words = f"{_start(declared)}; make sure that {_run_of(lock)} has ended, then unlock it"
+            return Remedy(words, "unlock", command("unlock", name))
         case "unattended":
             return forgetting(name, _start(declared))
         case "retired":
@@ -164,11 +179,20 @@ def _missed(declared: CatalogueEntry, due: int | None, now: int) -> str | None:
     return ticks[0] if ticks else None
 
 
+def _running(declared: CatalogueEntry, option: str, tick: str) -> str:
+    """Return the command that runs a tick: on an instance that has the job, or here, with the program."""
+    # The verdict of a schedule that a program has stored has the name of its entry, and nobody can be asked for that.
+    if declared.ticks and declared.stored is None and is_name(declared.name):
+        return command("ask", plain(declared.name), option, tick)
+    return command("run", "APP", plain(declared.name), option, tick)
+
+
 def _start(declared: CatalogueEntry) -> str:
     if not declared.service and declared.role is not None:
         return f"give an instance its role {plain(declared.role)!r} (FIRECRON_ROLES)"
     revision = f", whose revision {plain(declared.revision)} had it" if declared.revision else ""
-    return f"start {service_in_words(declared.service)}{revision}"
+    # Whoever finds it running has looked for it in another place than it has.
+    return f"start {service_in_words(declared.service)}{revision}; if it runs, it has another database or prefix"
 
 
 def _run_of(lock: LockView) -> str:

@@ -56,7 +56,7 @@ def freeing(name: str) -> Remedy:
 
 def forgetting(name: str, otherwise: str) -> Remedy:
     """Return what to do about a job that nobody has: something else, unless it was taken out."""
-    return Remedy(f"{otherwise}, or forget the job if it was taken out", None, command("forget", name))
+    return Remedy(f"{otherwise}; or forget the job if it was taken out", None, command("forget", name))
 
 
 def command(name: str, *arguments: str) -> str:

@@ -17,13 +17,14 @@ The steps of a tick are shown without their results, which may be personal data.
 from __future__ import annotations
 
 import getpass
+import json
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeAlias
 
 from firecron.base.instants import to_text, whole
-from firecron.base.texts import plain
+from firecron.base.texts import cut, plain
 from firecron.errors import Malformed
 from firecron.jobs.run import to_name
 from firecron.lock.audit_log import KEPT, Act, read_act
@@ -35,6 +36,9 @@ from firecron.runs.entry import Entry, owner_of, read_entry
 from firecron.steps.protocol import read_step
 
 # --- locks
+
+# Characters of a node that nobody can claim.
+_MOST_STORED = 1_000
 
 LockState: TypeAlias = Literal["absent", "free", "held", "minimum_hold", "died", "unlocked", "malformed"]
 
@@ -50,7 +54,7 @@ class LockView:
     an operator has to repair, if anything, and `remedy` is how. `is_stuck` means that the lock expires later than any
     lease can. `is_cancelled` means that the holder was asked to stop, and `cancel_why` is the reason that was given.
     `hears_cancel` means that a holder would notice. `kind` is what the name belongs to, `leader` or None. `path` is the
-    node's path in the database.
+    node's path in the database, and `stored` what is there, as JSON, if nobody can claim it.
     """
 
     name: str
@@ -80,6 +84,7 @@ class LockView:
     hears_cancel: bool = False
     problem: str | None = None
     path: str = ""
+    stored: str | None = None
 
     @property
     def has_pause(self) -> bool:
@@ -157,7 +162,8 @@ def inspect_lock(
     try:
         current = parse(node, now)
     except Malformed as error:
-        view = LockView(shown, "malformed", problem=plain(str(error)), path=place)
+        stored = plain(cut(json.dumps(node, ensure_ascii=False), _MOST_STORED))
+        view = LockView(shown, "malformed", problem=plain(str(error)), path=place, stored=stored)
         return _with_pause(view, node if isinstance(node, dict) else {}, now)
     if not isinstance(current, LockRecord):
         return _with_pause(LockView(shown, "absent" if node is None else "free", path=place), current.kept, now)

@@ -70,7 +70,7 @@ class _Known:
     """What this process knows of an ask: its own token for it, and whether it tries for it, or has begun its run.
 
     Also whether the ask was found gone, or taken by another one: no watch makes it free again. `plan` is the next try,
-    until that begins.
+    until that begins. `refused` is why the last try has not run it.
     """
 
     token: str = field(default_factory=lambda: secrets.token_hex(6))
@@ -80,6 +80,7 @@ class _Known:
     has_begun: bool = False
     is_gone: bool = False
     is_others: bool = False
+    refused: Refusal | None = None
 
 
 class AskTaker:
@@ -241,6 +242,7 @@ class AskTaker:
         except ConfigurationError as error:
             self._decline(ask, str(error))
             return False
+        known.refused = result.refusal
         if result.refusal is None:
             return False
         if result.refusal.reason not in _FINAL:
@@ -312,7 +314,8 @@ class AskTaker:
             return f"{ask.tick}, or a later tick, was claimed before"
         if fields.get("releasedAt") is None and now < (number(fields.get("expiresAt")) or 0):
             return f"its lock was held, by {plain(str(fields.get('instanceId')))}/{plain(str(fields.get('instance')))}"
-        return "no instance took it in time"
+        refused = self._known_of(ask).refused
+        return "no instance took it in time" if refused is None else f"no instance could: {refused.message}"
 
     def _emit_lapse(self, ask: AskedRun, why: str) -> None:
         self._database.events.emit(

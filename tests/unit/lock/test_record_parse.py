@@ -246,7 +246,9 @@ def said_of(node: dict[str, object]) -> object:
         if kinds & {"greater_than", "greater_than_equal", "less_than"}:
             example = 1 if name == "attempt" else NOW
             return f"its field {name} is {first['input']!r:.40}, beyond what is counted exactly: set it to {example}"
-        return f"its field {name} is wrong: {first['msg']}"
+        # Where a type is wrong, pydantic keeps the value apart.
+        shown = f", and is {first['input']!r:.40}" if first["msg"].startswith("Input should be a valid") else ""
+        return f"its field {name} is wrong: {first['msg']}{shown}"
     return {name: value for name, value in found.model_dump().items() if value is not None}
 
 

@@ -300,6 +300,16 @@ def test_a_disabled_job_is_paused_by_its_program() -> None:
     assert found == JobVerdict("digest", "paused", why="declared disabled: jobs.digest (jobs.py:5)")
 
 
+def test_a_dead_run_of_a_job_that_nobody_has_is_named() -> None:
+    """Its lock keeps an instance that is started from running the job; one that is free, or only kept, does not."""
+    held = node(instanceId="api-00042", instance="00bf", acquiredAt=NOW, expiresAt=LATE + 60_000)
+    found = verdict(JOB, held, LATE, NOBODY)
+    assert found.word == "unattended"
+    assert found.why.endswith(f"; api-00042/00bf still holds its lock, until {to_text(LATE + 60_000)}")
+    for free in ({**held, "expiresAt": NOW}, {**held, "releasedAt": LATE}):
+        assert "holds" not in verdict(JOB, free, LATE, NOBODY).why
+
+
 @pytest.mark.parametrize("found", [None, "text", node()])
 def test_a_job_that_nobody_has_is_unattended(found: object) -> None:
     """If it ticks and no live group has it, whatever its node says; a job of triggers needs no group."""

@@ -70,20 +70,19 @@ RESUME = Remedy("resume it", "resume", "firecron resume digest")
 MISSED = Remedy(
     f"see whether its instances are alive, and what api logs; run the missed tick of {slot()}",
     "run_missed",
-    f"firecron run APP digest --slot {slot()}",
+    f"firecron ask digest --slot {slot()}",
     slot(),
 )
 AGAIN = Remedy(
     f"see in its history why it fails; run the tick of {TICK} again",
     "run_again",
-    f"firecron run APP digest --resume {TICK}",
+    f"firecron ask digest --resume {TICK}",
     TICK,
 )
-START = Remedy(
-    "start api, whose revision api-00042-abc had it, or forget the job if it was taken out",
-    None,
-    "firecron forget digest",
-)
+_START = "start api, whose revision api-00042-abc had it; if it runs, it has another database or prefix"
+START = Remedy(f"{_START}; or forget the job if it was taken out", None, "firecron forget digest")
+START_AND_FREE = Remedy(f"{_START}; make sure that {RUN} has ended, then unlock it", "unlock", "firecron unlock digest")
+END = Remedy(f"nobody can stop {RUN} from here: end that instance, then unlock it", "unlock", "firecron unlock digest")
 FORGET = Remedy("forget it, unless it comes back", "forget", "firecron forget digest")
 WAIT = Remedy("wait until the other instances have ended, or end them")
 
@@ -96,7 +95,7 @@ STATES: list[tuple[CatalogueEntry, object, tuple[Group, ...] | None, State, Reme
     (JOB, DEAF, LIVE, "running", None, "unlock pause"),
     (JOB, {**HELD, "cancel": NOW}, LIVE, "running", None, "unlock pause"),
     (BRIEF, HELD, LIVE, "stuck", STOP, "cancel pause"),
-    (BRIEF, DEAF, LIVE, "stuck", unlocks(RUN), "unlock pause"),
+    (BRIEF, DEAF, LIVE, "stuck", END, "unlock pause"),
     (BRIEF, {**HELD, "cancel": NOW}, LIVE, "stuck", unlocks(RUN), "unlock pause"),
     (JOB, {**HELD, "expiresAt": NOW + 9 * DAY}, LIVE, "blocked", unlocks(), "unlock pause"),
     (JOB, {**DONE, "expiresAt": NOW + 9 * DAY}, LIVE, "blocked", unlocks(), "unlock pause"),
@@ -111,7 +110,9 @@ STATES: list[tuple[CatalogueEntry, object, tuple[Group, ...] | None, State, Reme
     (JOB, {**DONE, "outcome": "failed", "failures": 1}, LIVE, "failing", AGAIN, "run_again pause_until"),
     (JOB, {**HELD, "expiresAt": NOW - 9_000}, LIVE, "failing", AGAIN, "run_again pause_until"),
     (JOB, DONE, NOBODY, "unattended", START, "forget"),
-    (JOB, HELD, NOBODY, "unattended", START, "forget cancel"),
+    (JOB, HELD, NOBODY, "unattended", START_AND_FREE, "forget cancel unlock"),
+    (JOB, {**HELD, "expiresAt": NOW - 9_000}, NOBODY, "unattended", START, "forget"),
+    (JOB, "text", NOBODY, "unreadable", MEND, "mend"),
     (JOB, DONE, GONE, "retired", FORGET, "forget"),
     (JOB, DONE, OTHERS, "ok", WAIT, "run pause"),
 ]  # fmt: skip
@@ -150,7 +151,8 @@ def test_the_newest_tick_that_was_missed_is_run(declared: CatalogueEntry, now: i
     state, do, lock = seen(declared, DONE, LIVE, now)
     assert state == "late"
     assert do is not None
-    assert (do.act, do.tick, do.command) == ("run_missed", missed, f"firecron run APP digest --slot {missed}")
+    run = "ask" if declared.ticks else "run APP"  # what only a trigger runs, nobody can be asked for
+    assert (do.act, do.tick, do.command) == ("run_missed", missed, f"firecron {run} digest --slot {missed}")
     assert f"its {'instances are' if declared.ticks else 'trigger is'} alive" in do.words
     assert acts_on(state, lock, can_run=True) == ["run_missed", "run", "pause"]
 
@@ -167,17 +169,20 @@ def test_of_what_needs_a_hand_somebody_may_be_told_no_more() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"service": "local", "revision": None}, "start its program"),
+        (
+            {"service": "local", "revision": None},
+            "start its program; if it runs, it has another database or prefix",
+        ),
         ({"service": "", "role": "mail"}, "give an instance its role 'mail' (FIRECRON_ROLES)"),
-        ({"role": "mail", "revision": None}, "start api"),
-        ({"service": "", "revision": None}, "start its program"),
+        ({"role": "mail", "revision": None}, "start api; if it runs, it has another database or prefix"),
+        ({"service": "", "revision": None}, "start its program; if it runs, it has another database or prefix"),
     ],
 )
 def test_what_is_to_be_started_has_a_name_or_a_role(options: dict[str, object], words: str) -> None:
     """Outside of Cloud Run a service has no name; and a role that no instance has is what is missing."""
     _, do, _ = seen(job(**options), None, NOBODY)
     assert do is not None
-    assert do.words == f"{words}, or forget the job if it was taken out"
+    assert do.words == f"{words}; or forget the job if it was taken out"
 
 
 def test_a_command_can_be_given_to_a_shell() -> None:

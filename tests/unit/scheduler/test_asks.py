@@ -138,6 +138,20 @@ def test_an_ask_that_is_over_is_removed_with_the_reason(happens: Callable[[Bench
     assert bench.runs == []
 
 
+def test_an_ask_that_the_rules_keep_from_running_says_so() -> None:
+    """The reason that is left says that access was denied, and not only that nobody took it."""
+    bench = Bench()
+    (one,) = bench.several(1)
+    one.network.before = lambda method, path: setattr(
+        one.network, "is_denied", (method, path) == ("swap", f"cron-locks/{NAME}")
+    )
+    bench.ask()
+    bench.world.advance(VALID / 1000 + 62)
+    assert (bench.node(), bench.runs) == (None, [])
+    [why] = bench.lapses()
+    assert why.startswith("no instance could: RTDB denies access")
+
+
 def test_a_job_of_stored_schedules_is_not_asked_for() -> None:
     """It is refused. What a console has written is removed with the reason, also where all jobs are such."""
 
