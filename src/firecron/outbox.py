@@ -95,10 +95,10 @@ MessageT_contra = TypeVar("MessageT_contra", contravariant=True)
 
 
 class NotTaken(Exception):
-    """A service didn't take a message. If `is_final`, another try can't end otherwise.
+    """A service didn't take a message. If `is_final`, another try would fail, too.
 
     If `may_have_it`, no reply came once the message was sent: the service may have taken it.
-    `pause` is how many seconds the service has asked to be left alone; None: it has not said.
+    `pause` is the wait in seconds that the service has asked for, or None.
     """
 
     def __init__(

@@ -147,7 +147,7 @@ class Paths:
 
     @property
     def told(self) -> str:
-        """The path of what people were told of the jobs. The node has a child for each job of which they were."""
+        """The path of what people were told. The node has a child for each job that they were told of."""
         return self._below("cron-told")
 
     def told_of(self, name: str) -> str:

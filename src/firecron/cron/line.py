@@ -188,7 +188,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Odd:
-    """A step that hardly means what it says, with the numbers that it stands for."""
+    """A step that probably isn't what was meant, with the numbers that it stands for."""
 
     field: Field
     term: str

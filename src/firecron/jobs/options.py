@@ -36,7 +36,7 @@ _COUNTS = ("retries", "alert_after")
 
 @dataclass(frozen=True, slots=True)
 class StoredOptions:
-    """What a job has whose schedules are stored: who looks at them, and how long a closed one and the history stay."""
+    """The options of a job with stored schedules: how many instances look, and how long closed ones and runs stay."""
 
     lookers: int
     keep_closed: int
@@ -97,7 +97,7 @@ class JobOptions:
 
     @property
     def waits_until_next_tick(self) -> bool:
-        """Whether such a wait ends with the next tick. If a grace was given, the wait ends with the grace instead."""
+        """Whether a queued tick waits until the next tick. If a grace was given, it waits until the grace is over."""
         return self.waits and not self.grace_given
 
     @property

@@ -83,7 +83,7 @@ class Following:
         self._turned = mono
 
     def refused(self, refusal: Refusal, update: Update | None, mono: float) -> None:
-        """Take the answer to an ask that was made at `mono`, when `update` was the last that was heard."""
+        """Take the refusal of an ask at `mono`. `update` is the last change that was heard before it."""
         self._refusal, self._asked, self._luck = refusal, mono, self._chance()
         self._number = 0 if update is None else update.number
         self._policy.refused(refusal, update, mono)
@@ -198,7 +198,7 @@ class Turnout:
         return size is None or size * self.tickets.distance(self._name, "next") < self.tickets.contenders
 
     def observe(self, node: object) -> None:
-        """Take the whole node, as it was heard: the leader may have changed without a release."""
+        """Take the whole node from the stream: the leader may have changed without a release."""
         if not isinstance(node, dict):
             return
         fence = node.get("fence")

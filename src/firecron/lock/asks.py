@@ -218,7 +218,7 @@ class Asks:
         return None
 
     def take(self, ask: AskedRun, token: str, ends: float | None) -> Why | None:
-        """Take an ask, while the lease lasts that `ends` then on the monotonic clock. Return None, or why not.
+        """Take an ask before the lease ends, which is at `ends` on the monotonic clock. Return None, or why not.
 
         Raise StoreError if it is not known whether it is taken: then the same token may be tried again.
         """

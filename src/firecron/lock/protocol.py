@@ -207,7 +207,7 @@ def acquiring(
 def renewing(held: Held, ttl: int, margin: int, look: LookOptions | None = None) -> Exchange[Held | Lost]:
     """Renew the lease, or return why it is lost.
 
-    Raise StoreError if neither is possible. The lease then ends when it would have ended before.
+    Raise StoreError if neither is possible. The end of the lease then stays as it is.
     """
     holder = held.record.holder
     assert holder is not None, "what is held has a holder"

@@ -41,7 +41,7 @@ class Entries:
         self._acts = 0
 
     def page(self, job: str, prefix: str = "", after: str = "") -> tuple[list[EntryRow], str | None]:
-        """Return the next entries whose keys begin so, in the order of their keys, but no removed ones; and the key to
+        """Return the next entries with this prefix, by their keys, without removed ones; and the key to
         go on `after`, if there may be more.
         """
         declared, verdict = self._declared(job)

@@ -101,7 +101,7 @@ def log_link(name: str, entry: Entry, service: str | None, project: str | None) 
 
 
 def instance_link(instance: str, service: str, project: str | None, now: int) -> str | None:
-    """Return the URL of an instance's log lines of the last hour; None for one without any in Cloud Logging."""
+    """Return the URL of an instance's log lines of the last hour; None if it has none in Cloud Logging."""
     if service == "local":
         return None
     return _console(f'labels.instanceId:"{instance}"', now - _HOUR, now, project)

@@ -7,7 +7,7 @@
     acts        what operators have done
     schedules   the entries of a stored job (`entries`), by pages; each is shown by itself as a job is
 
-Beside the rows, which the board keeps, each is read once for all who look, and kept for two seconds. What is read of a
+The board keeps the rows. Everything else is read once for all visitors, and kept for two seconds. What is read of a
 job is never older than its row: a browser asks for it when it has heard that the row has changed. A part that is
 malformed is null, and `problems` says why.
 """

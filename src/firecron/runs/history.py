@@ -209,10 +209,10 @@ class History:
         return self._database.deadline(self._database.settings.release_timeout)
 
     def _put(self, path: str, entry: Entry, key: str) -> tuple[bool, bool]:
-        """Write the entry, unless the key holds an entry that it doesn't outrank.
+        """Write the entry, unless the key holds an entry of the same or a higher rank.
 
-        Return whether it stands there, and whether it has replaced another one. `key` is that of a stored schedule, by
-        which the security rules find its lock; empty for any other job.
+        Return whether the key has this entry now, and whether it has replaced another one. `key` is that of a stored
+        schedule, by which the security rules find its lock; empty for any other job.
 
         An entry doesn't outrank itself. So a write whose reply was lost can be tried again.
         """

@@ -3,15 +3,15 @@
 A rank is by the instance's newest ticket (`base/tickets`), as for other work of a group:
 
     rank below 3        follows `cron-asks` by one stream, and hears of an ask at once. Without a stream it looks at
-                        each beat. An ask that has to wait, as for the lock, it tries again every few seconds
+                        each beat. It tries an ask that has to wait, as for the lock, every few seconds
     rank not known      looks at each beat, and tries again as well
     any other           looks at a beat by chance, with 12 / size, and tries an ask once
 
 So the requests of the looks don't grow with the fleet: 12 a heartbeat, and as many streams as three instances open. An
 instance tries for an ask only if it would run the job by its schedule, too, and has a free worker.
 
-Whoever sees an ask that is over removes it, also that of a job that it doesn't have, and says why it was not run: by
-the lock, by the groups that live, and by the history, in which the run of an ask may stand whose taker has died.
+An instance that sees an ask that is over removes it, whether it has the job or not, and says why it was not run. The
+lock, the live groups and the history say why: the taker may have died after the run was recorded.
 
 No method blocks. What waits for the database is done on a thread of its own, and a run on a worker's.
 """

@@ -430,7 +430,7 @@ class Lookers:
         return job.options.jitter * int.from_bytes(place, "big") // 2**32
 
     def _feed(self, watched: _StoredJob) -> None:
-        """Look at what is in line, as far as workers are free."""
+        """Look at the entries in line, while workers are free."""
         while (planned := self._next(watched)) is not None:
             try:
                 self._look_at(watched, planned)

@@ -54,7 +54,7 @@ class Recovery:
     def make_if_due(self, ends: float, begins: bool | None = None) -> bool:
         """Make a round, or go on with one, if it is due. Stop at `ends` on the monotonic clock.
 
-        `begins` says whether one is due, None: at the start, and when the interval is over.
+        `begins` says whether a round is due. With None one is due at the start, and when the interval is over.
         Return whether a round was completed. Raise StoreError; the next call goes on with the round.
         """
         timing = self._database.timing

@@ -55,7 +55,7 @@ COMMANDS = {
     "hold": ("holds:hold", "Pause all jobs for a while, or some of them, and say why."),
     "unhold": ("holds:unhold", "Take a hold back: resume what it has paused."),
     "mute": ("holds:mute", "Tell nobody of a job for a while, and say why."),
-    "unmute": ("holds:unmute", "End the mute of a job: somebody is told of it again."),
+    "unmute": ("holds:unmute", "End the mute of a job: people are told of it again."),
     "schedules": ("schedules:schedules", "List the stored schedules of a job, or the jobs that have any."),
     "schedule": ("schedules:schedule", "Put, remove, show or mend a stored schedule."),
     "cancel": ("locks:cancel", "Ask the run that holds a lock to stop. The lock stays held until the run has ended."),

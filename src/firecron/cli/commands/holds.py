@@ -119,7 +119,7 @@ def mute(name: Name, until: NeededUntil, why: NeededWhy, as_json: Json = False) 
 
 
 def unmute(name: Name, why: Why = None, as_json: Json = False) -> None:
-    """End the mute of a job: somebody is told of it again."""
+    """End the mute of a job: people are told of it again."""
     with answering(as_json=as_json) as output:
         check_why(why)
         database = _open(output)
