@@ -103,10 +103,9 @@ RECORD = in_file(
     ("if record is None or request.slot != record.open_slot:", "if True:", CLAIM),
     ('"unfinished": request.slot, **(request', "**(request", CLAIM),
     ('{**claim, "slot": max(record.slot or "", request.slot), "attempt"', '{**claim, "attempt"', CLAIM),
-    ("**(request.missed or NONE_MISSED).to_json()}", "}", CLAIM),
-    (", *NONE_MISSED.to_json())", ")", CLAIM),
-    ("**(request.missed.to_json() if request.missed else {})", "", CLAIM),
-    ("if request.missed else {})", "if False else {})", CLAIM),
+    ("**(request.missed or NONE_MISSED)}", "}", CLAIM),
+    (", *NONE_MISSED)", ")", CLAIM),
+    ("**(request.missed or {})}", "}", CLAIM),
     # What is cancelled, and what that ends.
     ("type(self.cancel) in (int, float) and ", "", HOLDING),
     ("and self.cancel == self.fence", "", HOLDING),

@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Literal, Self, TypeAlias, get_args
+from typing import Literal, Self, TypeAlias, TypedDict, get_args
 
 from firecron.base.clocks import Moment
 from firecron.base.instants import to_milliseconds, to_text
@@ -286,19 +286,15 @@ Reason: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Missed:
-    """What a record remembers of ticks that did not run: the values of `missedAfter`, `missedUntil`, `missedMore`."""
+class Missed(TypedDict):
+    """What a record remembers of ticks that did not run, by its fields."""
 
-    after: str | None = None
-    until: str | None = None
-    more: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        return {"missedAfter": self.after, "missedUntil": self.until, "missedMore": self.more}
+    missedAfter: str | None
+    missedUntil: str | None
+    missedMore: str | None
 
 
-NONE_MISSED = Missed()
+NONE_MISSED = Missed(missedAfter=None, missedUntil=None, missedMore=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,11 +456,11 @@ def _claim(record: LockRecord | None, request: Request) -> dict[str, object]:
         # No tick is claimed, so what the node knows of the last tick stays, also the number of its claims.
         if record is None:
             return {}
-        kept = {key: getattr(record, key) for key in ("slot", "attempt", *NONE_MISSED.to_json())}
+        kept = {key: getattr(record, key) for key in ("slot", "attempt", *NONE_MISSED)}
         if request.resumes is not None and request.resumes == record.open_slot:
             kept["attempt"] = 1 + int(record.attempt or 1)
-        return {**kept, "unfinished": record.open_slot, **(request.missed.to_json() if request.missed else {})}
-    claim = {"slot": request.slot, "unfinished": request.slot, **(request.missed or NONE_MISSED).to_json()}
+        return {**kept, "unfinished": record.open_slot, **(request.missed or {})}
+    claim = {"slot": request.slot, "unfinished": request.slot, **(request.missed or NONE_MISSED)}
     if record is None or request.slot != record.open_slot:
         return {**claim, "attempt": 1}
     # This is a rerun: `slot` stays the newest tick that was claimed.

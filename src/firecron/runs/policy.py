@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
 from firecron.base.instants import check_instant, to_milliseconds, to_text
@@ -55,7 +55,7 @@ class Claim:
 
     slot: str
     trigger: Trigger
-    missed: Missed = NONE_MISSED
+    missed: Missed = field(default_factory=lambda: NONE_MISSED)
     is_rerun: bool = False
 
 
@@ -279,7 +279,8 @@ def remember(record: LockRecord, schedule: Schedule, now: int, slot: str | None 
     if not spans:
         return NONE_MISSED
     oldest, *more = [(to_text(span.start), to_text(span.end)) for span in spans[-MOST_SPANS:]]
-    return Missed(*oldest, " ".join("/".join(pair) for pair in more) or None)
+    after, until = oldest
+    return Missed(missedAfter=after, missedUntil=until, missedMore=" ".join("/".join(pair) for pair in more) or None)
 
 
 def _remembered(record: LockRecord) -> Iterator[Span]:

@@ -9,7 +9,7 @@ from tests.unit.lock.records import DAY, MARGIN, NOW, TTL, at, node, released_no
 
 from firecron.base.clocks import Moment
 from firecron.base.instants import to_text
-from firecron.lock.record import LockRecord, Missed, Request, Take, Trust, decide
+from firecron.lock.record import NONE_MISSED, LockRecord, Missed, Request, Take, Trust, decide
 
 UNKNOWN = {"note": {"by": "an operator"}, "team": "mail"}
 OWN = {
@@ -48,17 +48,20 @@ CLAIMS: dict[str, tuple[object, Request, dict[str, object]]] = {
     ),
     "no slot, and something else that was missed": (
         released_node(slot=slot(-60), missedAfter=slot(-600)),
-        request(missed=Missed(slot(-300), slot(-200))),
+        request(missed=Missed(missedAfter=slot(-300), missedUntil=slot(-200), missedMore=None)),
         {"missedAfter": slot(-300), "missedUntil": slot(-200), "slot": slot(-60)},
     ),
     "no slot, and nothing that was missed": (
         released_node(slot=slot(-60), missedAfter=slot(-600)),
-        request(missed=Missed()),
+        request(missed=NONE_MISSED),
         {"slot": slot(-60)},
     ),
     "a new slot, and something that was missed": (
         released_node(slot=slot(-60), missedAfter=slot(-600)),
-        request(slot=slot(), missed=Missed(slot(-300), slot(-250), f"{slot(-200)}/{slot(-100)}")),
+        request(
+            slot=slot(),
+            missed=Missed(missedAfter=slot(-300), missedUntil=slot(-250), missedMore=f"{slot(-200)}/{slot(-100)}"),
+        ),
         {
             "attempt": 1,
             "missedAfter": slot(-300),

@@ -66,7 +66,7 @@ def chosen(current: LockRecord | None, wanted: JobOptions, due: float | None, no
 
 def kept(after: float, until: float = 599) -> Missed:
     """What a claim remembers: one span, here up to the second before ten past nine."""
-    return Missed(slot(after), slot(until))
+    return Missed(missedAfter=slot(after), missedUntil=slot(until), missedMore=None)
 
 
 OWN = Claim(slot(600), "schedule")
@@ -296,7 +296,7 @@ def test_what_is_still_to_be_caught_up_is_remembered() -> None:
     now = 600.5
     while (claim := chosen(current, wanted, None, now)) is not None:
         ran.append(claim.slot)
-        fields: dict[str, Any] = {"acquiredAt": at(now), **claim.missed.to_json(), "slot": claim.slot}
+        fields: dict[str, Any] = {"acquiredAt": at(now), **claim.missed, "slot": claim.slot}
         current = record(0, released=now + 1, **fields)
         now += 2
     assert ran == [slot(seconds) for seconds in range(60, 601, 60)]
@@ -309,7 +309,7 @@ def test_a_rerun_forgets_no_missed_ticks() -> None:
     dead = record(0, expires=125)
     claim = chosen(dead, wanted, None, 300)
     assert claim == Claim(slot(0), "rerun", kept(125, 299), is_rerun=True)
-    fields: dict[str, Any] = claim.missed.to_json()
+    fields: dict[str, Any] = {**claim.missed}
     rerun = record(0, released=310, acquiredAt=at(300), attempt=2, **fields)
     assert missed(rerun, wanted, at(320), None) == [slot(180), slot(240)]
     assert [(entry.slot, entry.outcome) for entry in between(rerun, wanted, Claim(slot(360), "schedule"))] == [

@@ -111,7 +111,7 @@ def _run(current: LockRecord | None, claim: Claim, now: int, data: st.DataObject
         "slot": current.slot if current is not None and claim.is_rerun else claim.slot,
         "attempt": attempt,
         "acquiredAt": now,
-        **claim.missed.to_json(),
+        **claim.missed,
         "expiresAt": now + took,
     }
     if end != "died":
