@@ -32,6 +32,7 @@ from tests.invariants.mutants_holding import HOLDING_MUTANTS
 from tests.invariants.mutants_holds import HOLD_MUTANTS
 from tests.invariants.mutants_invariants import INVARIANTS
 from tests.invariants.mutants_lanes import LANE_MUTANTS
+from tests.invariants.mutants_lines import LINE_MUTANTS
 from tests.invariants.mutants_retry_policy import HEARING_MUTANTS
 from tests.invariants.mutants_runs import RUN_MUTANTS
 from tests.invariants.mutants_steps import STEP_MUTANTS
@@ -46,7 +47,7 @@ from tests.mutation.prepared import Prepared
 from tests.mutation.reach import Reach, collect, digest, meaning
 from tests.mutation.trial import FAILED, Judged, Trials
 
-LOCK_MUTANTS = HEARING_MUTANTS + RECORD_MUTANTS + HOLDING_MUTANTS + STORED_MUTANTS
+LOCK_MUTANTS = HEARING_MUTANTS + RECORD_MUTANTS + HOLDING_MUTANTS + STORED_MUTANTS + LINE_MUTANTS
 OPERATORS_MUTANTS = HOLD_MUTANTS + ASK_MUTANTS
 MUTANTS = LOCK_MUTANTS + INVARIANTS + STEP_MUTANTS + RUN_MUTANTS + VERDICT_MUTANTS + LANE_MUTANTS + OPERATORS_MUTANTS
 

@@ -36,6 +36,14 @@ def test_the_tick_at_either_bound_is_one() -> None:
     assert [tick - NOON for tick in even.between(NOON - DAY, NOON + DAY)] == [timedelta(), 1.5 * HOUR, 3 * HOUR]
 
 
+def test_a_schedule_has_ended_after_its_last_tick() -> None:
+    """Not at the instant before that, although it has an end; one without an end never has."""
+    schedule = Schedule("0 * * * *", until=NOON)
+    ended = [schedule.has_ended(instant) for instant in (NOON - DAY, NOON - timedelta(seconds=1), NOON, NOON + DAY)]
+    assert ended == [False, False, True, True]
+    assert not Schedule("0 * * * *").has_ended(NOON + 1000 * DAY)
+
+
 # Hours of the first span: the leap day, and a change of the clocks in most of the zones.
 instants = st.integers(0, 48 * 24).map(lambda hours: midnight(SPANS[0][0]) + hours * HOUR)
 

@@ -227,6 +227,12 @@ def test_the_days_are_a_part_of_the_schedule() -> None:
     assert len({*found, Schedule("0 9 * * *")}) == len(given) + 1
     assert found[3] == Schedule("0 9 * * *", except_days={"holiday": lambda day: day.isoweekday() in (6, 7)})
     assert found[0] == Schedule("0 9 * * *", except_days={"holiday": lambda day: day == CHRISTMAS})
+    # Of a function the years to 2044 count, so that it never becomes another one.
+    last = [
+        Schedule("0 9 * * *", except_days=lambda day, end=end: day == end)
+        for end in (date(2044, 12, 31), date(2045, 1, 1))
+    ]
+    assert [schedule == Schedule("0 9 * * *", except_days=lambda day: False) for schedule in last] == [False, True]
     assert shortest_interval(found[0]) == 86_400
     named = Schedule("H 9 * * *", name="digest", except_days={"holiday": [CHRISTMAS]}).named("ops/digest")
     assert (named.excluded(datetime(2026, 12, 25, 9, tzinfo=UTC)), named.line) == ("holiday", "22 9 * * *")
@@ -241,6 +247,33 @@ def test_a_function_that_raises_excludes_nothing_and_is_told() -> None:
     assert schedule.after(datetime(2039, 12, 31, 12, tzinfo=UTC)) == datetime(2040, 1, 1, 9, tzinfo=UTC)
     (warning,) = schedule.warnings
     assert "except_days['holiday'] raised KeyError: 2040 for 2040-01-01: it excludes no day" in warning
+
+
+def test_an_end_counts_beside_excluded_days() -> None:
+    """A tick at the end is the last one, also after an excluded day; after it there is none."""
+    nine = datetime(2026, 12, 26, 9, tzinfo=UTC)
+    for until, ticks in ((nine, [nine]), (nine - timedelta(seconds=1), [])):
+        schedule = Schedule("0 9 * * *", until=until, except_days=[CHRISTMAS])
+        assert list(schedule.between(nine - 2 * DAY, nine + 2 * DAY)) == ticks
+
+
+def test_the_excluded_tick_at_the_end_is_told() -> None:
+    """Of the days from one instant to another both ends are asked for, but not the first one's own tick."""
+    tick = datetime(2026, 12, 25, 9, tzinfo=UTC)
+    schedule = Schedule("0 9 * * *", except_days={"holiday": [CHRISTMAS]})
+    second = timedelta(seconds=1)
+    assert list(schedule.days_excluded(tick - DAY, tick)) == [(tick, "holiday")]
+    assert (
+        list(schedule.days_excluded(tick - DAY, tick - second)) == list(schedule.days_excluded(tick, tick + DAY)) == []
+    )
+
+
+def test_a_day_ends_at_the_midnight_that_is_to_come() -> None:
+    """In Newfoundland clocks went from one minute after midnight to 23:01: the day before went on, to a second end."""
+    schedule = Schedule("0 9 * * *", "America/St_Johns")
+    first, second = (datetime(2010, 11, 7, *time, tzinfo=UTC) for time in ((2, 30), (3, 30)))
+    assert schedule.day_ends(first - timedelta(minutes=5)) == first
+    assert schedule.day_ends(second - timedelta(minutes=5)) == second
 
 
 def test_even_distances_have_the_days_of_utc() -> None:

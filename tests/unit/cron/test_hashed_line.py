@@ -32,6 +32,8 @@ NAMES = st.from_regex(r"[a-z][a-z0-9_-]{0,30}", fullmatch=True)
         ("H(0-29)/10 * * * *", "digest", "3,13,23 * * * *"),
         ("H(0-29),H(30-59) * * * *", "digest", "3,33 * * * *"),
         ("H H(22-4)/3 * * *", "digest", "3 23,2 * * *"),
+        ("H H(20-4)/1 * * *", "digest", "3 20,21,22,23,0,1,2,3,4 * * *"),
+        ("H H H(1-28)/27 * *", "digest", "3 13 21 * *"),
         ("H H H H H", "digest", "3 13 4 9 5"),
         ("H H * * H(MON-FRI)", "digest", "3 13 * * 3"),
         ("H H H * * *", "digest", "15 3 13 * * *"),
@@ -44,6 +46,12 @@ def test_the_numbers_of_a_name_never_change(line: str, name: str, expected: str)
     assert (schedule.line, schedule.written) == (expected, line)
     assert schedule == Schedule(expected, "Europe/Berlin")
     assert Schedule(expected).written is None
+
+
+def test_a_range_that_goes_on_after_the_last_number_has_all_of_its_numbers() -> None:
+    """From before midnight to after it; each of them is some name's."""
+    found = {Schedule("0 H(22-1) * * *", name=f"job-{number}").line for number in range(100)}
+    assert found == {f"0 {hour} * * *" for hour in (22, 23, 0, 1)}
 
 
 @given(name=NAMES, field=st.sampled_from([(0, 0, 59), (1, 0, 23), (2, 1, 28), (3, 1, 12), (4, 0, 6)]), data=st.data())
@@ -103,12 +111,13 @@ def test_a_hash_needs_a_name() -> None:
     [
         ("H/7 * * * *", "H/7 is uneven: it starts again with each hour; write 4,11,18,25,32,39,46,53 if you want that"),
         ("H/90 * * * *", "the step of H/90 is too big for a minute: it matches 3 only"),
+        ("H(0-5)/30 * * * *", "the step of H(0-5)/30 is too big for a minute: it matches 3 only"),
     ],
 )
 def test_an_uneven_hashed_step_gets_a_warning(line: str, said: str) -> None:
     """A step that hardly means what it says is named as it was written; an even one is not."""
     assert Schedule(line, name="digest").warnings == (f"in the cron line {line!r} {said}",)
-    assert Schedule("H/15 H(0-22)/3 * * *", name="digest").warnings == ()
+    assert Schedule("H/15 H(0-22)/5 * * *", name="digest").warnings == ()
 
 
 @distributed_cron("digest", "H 3 * * *")
