@@ -8,9 +8,11 @@ import time
 from playwright.sync_api import Browser, expect
 from tests.browser.served import Served, is_live, row, served, width
 from tests.page.paging import attend, declare
+from tools.browser import find_axe
 
 from firecron import FireCron, distributed_cron
-from firecron.base.instants import to_text
+from firecron.base.instants import to_milliseconds, to_text
+from firecron.cron.bounded import NO_TICKS
 from firecron.lock.asks import Asks, Taking
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator_tests.helpers.browsers import opened
@@ -182,3 +184,66 @@ def test_a_run_that_is_asked_for_is_followed_to_its_end(browser: Browser, site: 
         expect(page.locator("#notices")).to_contain_text("succeeded on")
         expect(row(page, "cleanup").locator(".now")).not_to_contain_text("asked by")
     taker.stop()
+
+
+def test_the_schedules_of_a_stored_job_are_listed(browser: Browser, rtdb: Rtdb) -> None:
+    """By pages, found by how their keys begin, counted when somebody asks; by keyboard each opens, and is acted on. It
+    fits a phone, and axe finds nothing.
+    """
+    declare(rtdb, "remind", schedule=NO_TICKS, stored={"stored": True, "parameters": "event"}, since=1)
+    attend(rtdb, "remind")
+    at = to_milliseconds("2100-01-01T09:00:00Z")
+    entry = {
+        "line": "0 9 * * *",
+        "timezone": "UTC",
+        "since": at - 1,
+        "nextAt": at,
+        "args": '{"event":"<b>"}',
+        "by": "ann",
+    }
+    rtdb.set("/cron-schedules/remind", {f":k{number:02}": entry for number in range(52)})
+    rtdb.set("/cron-schedules/remind/:k01/line", "ever")
+    asked: list[str] = []
+    with served(rtdb, jobs=()) as site, opened(browser, f"{site.url}#job/remind", width=320) as page:
+        page.clock.install()
+        page.reload()
+        page.on("request", lambda request: asked.append(request.url.removeprefix(site.url)))
+        keys, back = page.locator("#entries .name"), page.get_by_role("button", name="Back")
+        expect(keys).to_have_count(50)
+        expect(row(page, "k00")).to_contain_text(re.compile("at 09:00 every day, UTC.*waiting"))
+        expect(row(page, "k01").locator(".hot")).to_contain_text(re.compile("stuck.*cron line"))
+        expect(back).to_be_disabled()
+        page.get_by_role("button", name="Next").press("Enter")
+        expect(keys).to_have_text(["k50", "k51"])
+        back.press("Enter")
+        expect(keys).to_have_count(50)
+        assert not [path for path in asked if path.endswith("/count")]
+        page.get_by_role("button", name="Count").click()
+        expect(page.get_by_role("button", name="52 schedules")).to_be_visible()
+        with page.expect_request(re.compile(r"schedules\?")):  # no stream tells of them
+            page.clock.fast_forward(5_000)
+        page.get_by_role("searchbox", name="Find keys").fill("x")
+        expect(page.locator("#entries")).to_contain_text("No key begins with “x”.")
+        page.get_by_role("searchbox", name="Find keys").fill("k0")
+        expect(keys).to_have_count(10)
+        assert width(page) == 320
+        if (script := find_axe()) is not None:
+            page.evaluate(f"{script.read_text('utf-8')};0")
+            found = page.evaluate("() => axe.run()")
+            assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
+        row(page, "k00").get_by_role("button", name="Acts on remind:k00").press("Enter")
+        expect(page.get_by_role("menuitem")).to_have_text(["Pause…"])
+        page.keyboard.press("Enter")
+        page.get_by_role("dialog", name="Pause remind:k00").wait_for()
+        page.keyboard.type("the move")
+        page.keyboard.press("Enter")
+        expect(row(page, "k00")).to_contain_text(re.compile("paused.*by ops@example.com: the move"))
+        keys.nth(0).press("Enter")
+        expect(page.locator("#job-name")).to_have_text("remind:k00")
+        expect(page.locator("#options")).to_contain_text('arguments{"event": "<b>"}')
+        page.locator("#job-acts").get_by_role("button", name="Resume").press("Enter")
+        page.locator("#confirm").press("Enter")
+        expect(page.locator("#job-acts [data-act=pause]")).to_be_visible()
+        assert rtdb.get("/cron-schedules/remind/:k00/paused") is None
+        page.locator("#back").click()
+        expect(page.locator("#job-name")).to_have_text("remind")

@@ -181,6 +181,7 @@ def test_an_entry_has_a_page_of_its_runs(page: Page, rtdb: Rtdb, jobs: Reminders
     assert ":bad" not in run["key"]
     assert found["node"]["line"] == "0 9 * * *"
     assert len(found["next"]) == 10
+    assert (found["options"]["arguments"], found["options"]["grace"]) == ('{"event": "bad"}', 60)
     traced = page.get(f"{REMIND}:bad/tracebacks/{run['key']}").body["traceback"]
     assert "nobody is there" in traced
     of_job = page.get(REMIND).body

@@ -55,8 +55,8 @@ ENTRY_ACTS: tuple[JobAct, ...] = ("run", "pause", "resume", "unlock", "cancel")
 FLEET_ACTS: tuple[FleetAct, ...] = get_args(FleetAct)
 # A script each. `page.js` begins; the page's HTML names all, so that a browser asks for them at once.
 MODULES = (
-    "acts", "axis", "dom", "holds", "job", "known", "list", "live", "menu", "overview", "page", "pictures", "runs",
-    "server", "strip", "tables", "time", "timeline", "views", "words",
+    "acts", "axis", "deeds", "dom", "entries", "holds", "job", "known", "legend", "list", "live", "menu", "overview",
+    "page", "pictures", "runs", "server", "strip", "tables", "time", "timeline", "views", "words",
 )  # fmt: skip
 FILES = {"/": "page.html", **{f"/{name}": name for name in ("page.css", "icon.svg", *(f"{one}.js" for one in MODULES))}}
 _FIXED: dict[str, Kind] = {

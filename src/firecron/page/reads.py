@@ -401,14 +401,15 @@ class Reads:
     def _read_job(self, name: str) -> dict[str, object]:
         """Return everything about one job or lock. Raise UnknownJob if the database knows no such name."""
         seen = self.board.jobs()
-        is_entry, row = is_entry_name(name), self._row(name, seen)
+        found = self.entries.row(name) if is_entry_name(name) else None
+        row = _row(seen, name) if found is None else found.row
         declared, node = self._declared(name, row), self._node(name)
         problems: dict[str, str] = {}
         is_stored = declared is not None and declared.stored is not None
         # The history of all entries may be long: it is read anew when one of them has run.
         age = _KEPT if is_stored and not _has_just_ended(row, seen.now) else _AGE
         runs = _readable("runs", lambda: self._history(name, age), problems)
-        if row is None and node is None and (is_entry or not runs):
+        if row is None and node is None and runs == ():
             raise UnknownJob(f"{name} is no job: the catalogue and the locks don't have it")
         newest = list(reversed((runs or ())[-MOST_RUNS:]))
         view = _view(seen, row, name)
@@ -418,10 +419,14 @@ class Reads:
         why_not = self.code.why_not_runnable(name) if row is None else self.code.why_not_run(row)
         return {
             "now": to_text(seen.now),
-            "job": self.code.entry_json(self.entries.row(name)) if is_entry else row and row.to_json(),
-            "stored": is_stored and not is_entry,
+            "job": row and row.to_json() if found is None else self.code.entry_json(found),
+            "stored": is_stored and found is None,
             "lock": None if view is None else view.to_json(),
-            "options": None if declared is None else _options(declared),
+            "options": None
+            if declared is None
+            else _options(declared)
+            if found is None
+            else _of_entry(found, declared),
             "defaults": [] if declared is None else [*declared.usual(), *(["ticks"] if declared.ticks else [])],
             "next": [] if declared is None or row is None or row.next is None else _next(declared, seen.now),
             "running": None if holder is None else _run_under_way(name, holder, steps, service, seen.now),
@@ -564,6 +569,13 @@ def _options(declared: CatalogueEntry) -> dict[str, object]:
         "since": None if declared.since is None else to_text(declared.since),
         "declaredAt": None if declared.declared_at is None else to_text(declared.declared_at),
     }
+
+
+def _of_entry(found: EntryRow, declared: CatalogueEntry) -> dict[str, object]:
+    """Return the options of an entry's job, with the arguments of its runs."""
+    args, by = found.entry.args, found.entry.by
+    given = None if not args else plain(json.dumps(dict(args), ensure_ascii=False))
+    return {"arguments": given, "putBy": by, **_options(declared)}
 
 
 def _next(declared: CatalogueEntry, now: int) -> list[dict[str, object]]:

@@ -97,6 +97,8 @@ interface Job {
   ask?: Ask;
   /** What is offered, the primary act first. */
   acts: string[];
+  /** What is stored, of an entry of a stored job. */
+  entry?: { key: string; state: string; by?: string };
 }
 
 /** A tick of a strip. Without an outcome it did not run, and `why` says why. */
@@ -164,6 +166,9 @@ interface Item {
 /** All that is told of one job. */
 interface Detail {
   now: Instant;
+  job: Job | null;
+  /** Whether it runs by stored schedules. */
+  stored: boolean;
   lock: LockView | null;
   options: Record<string, unknown> | null;
   /** The names of the options that have their default. */
@@ -197,6 +202,7 @@ interface Told {
 
 interface Known {
   jobs: Map<string, Job>;
+  entries: Map<string, Job>;
   leaders: LockView[];
   locks: LockView[];
   holds: Hold[];

@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { inWords, LEGEND, pathsOf, pathsOfOne, placed, shapeOf } from "./strip.js";
+import { LEGEND } from "./legend.js";
+import { inWords, pathsOf, pathsOfOne, placed, shapeOf } from "./strip.js";
 
 const slot = (minute) => `2026-11-18T15:${String(minute).padStart(2, "0")}:00Z`;
 const tick = (minute, outcome, durationMs = null) => ({ slot: slot(minute), outcome, durationMs });

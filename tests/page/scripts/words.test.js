@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./frozen.js";
-import { actOf, actWords, inWords, mutedOf, needsHand, nowOf, optionWords, schedule, spelled, toDo, whyOf } from "./words.js";
+import { actOf } from "./deeds.js";
+import { actWords, inWords, mutedOf, needsHand, nowOf, optionWords, schedule, spelled, toDo, whyOf } from "./words.js";
 
 test("what would hide in a text is spelled out", () => {
   assert.equal(spelled("left \u202e right\u0007\nend"), "left \\u202e right\\u0007 ⏎ end");

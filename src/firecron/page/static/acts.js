@@ -1,12 +1,13 @@
 // Acting: each act has a dialog that says what will happen, and to what. It is loaded when somebody chooses an act.
 
 import { $, find, focusHeir, h, mark, on, put, told } from "./dom.js";
-import { known } from "./known.js";
+import { actOf } from "./deeds.js";
+import { known, rowOf } from "./known.js";
 import { live } from "./live.js";
-import { get, post } from "./server.js";
+import { get, reply } from "./server.js";
 import { ago, local, localized, now, since } from "./time.js";
 import { hashOf, overviewHash, refreshView } from "./views.js";
-import { actOf, DESTROYING, isHeld, owner } from "./words.js";
+import { DESTROYING, isHeld, owner } from "./words.js";
 
 const WHY = { name: "why", label: "Why, for the others", maxlength: 500 };
 const UNTIL = { name: "until", label: "Until, in this browser's time (or empty)", type: "datetime-local" };
@@ -68,6 +69,13 @@ const ACTS = {
   forget: ["forget", "Forget", (_, { why }) => ({ why }), () => "It leaves the catalogue, and this page. Its lock and its history stay. A program that has it declares it again.", WHY],
 };
 
+async function post(/** @type {string} */ path, /** @type {object} */ body) {
+  const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  const response = await fetch(path, options).catch(() => null);
+  if (!response) throw new Error("The page's server did not reply: look whether it was done.");
+  return reply(response);
+}
+
 /** @type {any} */
 let asked = null;
 const actsHere = () => find("section:not([hidden]) button");
@@ -79,7 +87,7 @@ export function ask(/** @type {string} */ act, /** @type {string} */ name, /** @
     location.hash = hashOf(name);
     return refreshView();
   }
-  const row = known.jobs.get(name);
+  const row = rowOf(name);
   const lock = row?.lock ?? [...known.leaders, ...known.locks].find((lock) => lock.name === name) ?? {};
   const of = { name, lock, tick: tick || row?.remedy?.tick };
   const [, verb, , effect, ...fields] = ACTS[act];
@@ -119,7 +127,10 @@ on($("dialog").querySelector("form"), "submit", async (event) => {
   const running = path === "run" ? notice(name, "It runs.", 0) : null;
   if (running) {
     $("dialog").close();
-    setTimeout(() => live.wake(), 500);
+    setTimeout(() => {
+      live.wake();
+      refreshView();
+    }, 500);
   }
   try {
     const { message, ask } = await post(/hold/.test(path) ? `api/${path}` : `api/jobs/${encodeURIComponent(name)}/${path}`, body(of, fields));
@@ -159,7 +170,7 @@ async function follow(/** @type {string} */ name, /** @type {{ id: string, at: s
 /** Tell of a job in place of what was told of it before: for a while, or until it is closed. */
 function notice(/** @type {string} */ name, /** @type {string} */ text, seconds = 10) {
   for (const other of find("#notices p")) if (other.job === name) other.remove();
-  const element = h("p", known.jobs.has(name) ? h("a.link", { href: hashOf(name) }, told(name)) : h("span"), told(localized(text)), h("button", { type: "button", click: () => element.remove() }, "Close"));
+  const element = h("p", rowOf(name) ? h("a.link", { href: hashOf(name) }, told(name)) : h("span"), told(localized(text)), h("button", { type: "button", click: () => element.remove() }, "Close"));
   element.job = name;
   $("notices").append(element);
   if (seconds) setTimeout(() => element.remove(), seconds * 1_000);

@@ -2,13 +2,13 @@
 
 import { buttons } from "./menu.js";
 import { $, about, cell, find, h, isAddress, labels, link, list, mark, mono, on, put, redraw, row, since as ago, time, told } from "./dom.js";
-import { known, mayAct } from "./known.js";
+import { known, mayAct, rowOf } from "./known.js";
 import { glyph, hideTip, markOf, Strip } from "./pictures.js";
 import { itemsOf } from "./runs.js";
 import { described, get } from "./server.js";
 import { shapeOf, TICKS, wordOf } from "./strip.js";
 import { countdown, localized, placeOf, setClock, since, span, took } from "./time.js";
-import { overviewHash } from "./views.js";
+import { hashOf, overviewHash, view } from "./views.js";
 import { counted, inWords, joined, mutedOf, nowOf, optionWords, owner, RESUMABLE, schedule, spelled, toDo, TRIGGERS, warningOf, whyOf } from "./words.js";
 
 class JobView {
@@ -22,6 +22,8 @@ class JobView {
     this.detail = undefined;
     /** @type {number | undefined} */
     this.place = undefined;
+    /** @type {any} */
+    this.entries = null;
     this.opened = new Set();
     this.strip = new Strip(48);
     this.strip.element.tabIndex = 0;
@@ -32,21 +34,23 @@ class JobView {
     $("job-name").append(told(job));
     $("job-strip").append(this.strip.element);
     $("runs").append(labels("Outcome", "Tick", "Lag", "Took", "By", "More"));
-    $("back").href = overviewHash();
+    const [of, key] = job.split(":");
+    $("back").href = key ? hashOf(of) : overviewHash();
+    if (key) put($("back"), `← ${of}`);
     this.show();
   }
 
   show() {
-    this.row = known.jobs.get(this.job);
+    this.row = rowOf(this.job);
     const { row, detail } = this;
     redraw($("words"), row ? row.lock : detail?.lock, (lock) => inWords(lock).map((line) => h("p", told(line))));
     if (!row) return;
     redraw($("job-mark"), row.verdict, markOf);
-    put($("job-schedule"), joined([schedule(row), !row.every && row.line], " · "));
+    put($("job-schedule"), joined([schedule(row), !row.every && row.words !== row.line && row.line], " · "));
     redraw($("job-about"), [row.description, row.owner, row.runbook], () => about(row));
     redraw($("job-acts"), [row.acts, row.remedy?.act, mayAct()], () => buttons(this.job, row.acts, row.remedy?.act));
     put($("job-do"), toDo(row.remedy));
-    put($("job-cannot"), mayAct() && detail?.runnable === false && /ok|late|failing/.test(row.verdict) && `It can't be run from here: ${detail.why_not_runnable}.`);
+    put($("job-cannot"), mayAct() && detail?.runnable === false && !detail.stored && /ok|late|failing/.test(row.verdict) && `It can't be run from here: ${detail.why_not_runnable}.`);
     this.strip.show(this.ticks, row);
     $("job-strip").hidden = this.strip.ticks.length === 0;
     this.tick();
@@ -65,16 +69,24 @@ class JobView {
     for (const one of find("[data-since]")) put(one, span(since(one.dataset.since)));
     const would = this.row.verdict === "late" ? this.detail?.instances : null;
     redraw($("job-instances"), would, () => would && instanceList(would));
+    this.entries?.tick();
     for (const tick of find("#next time")) put(tick.nextSibling, countdown(tick.dateTime));
   }
 
   async load() {
-    if (this.row && !known.jobs.has(this.job)) return; // it was forgotten
+    if (this.row && !rowOf(this.job)) return; // it was forgotten
     const job = encodeURIComponent(this.job);
     const [detail, { strips }] = await Promise.all([get(`api/jobs/${job}`), get(`api/strips?names=${job}`)]);
     if (page !== this) return;
     setClock(detail.now);
     this.detail = detail;
+    if (detail.job?.entry) known.entries = new Map([[this.job, detail.job]]);
+    view.asks = detail.stored || !!detail.job?.entry;
+    if (detail.stored) {
+      this.entries ??= new (await import("./entries.js")).Entries(this.job, $("entries"));
+      await this.entries.load();
+      if (page !== this) return;
+    }
     this.ticks = strips[this.job] ?? [];
     const runs = detail.runs ?? [];
     this.show();
@@ -89,6 +101,7 @@ class JobView {
     $("no-runs").hidden = !($("runs").hidden = !items.length);
     put($("no-runs"), detail.problems.runs ?? "No run is recorded.");
     list($("runs"), items, (item) => item.key, (item) => this.itemRow(item), [mayAct(), this.row?.acts]);
+    $("next-title").hidden = $("next").hidden = detail.stored;
     put($("next-title"), `Next ticks, ${placeOf()}`);
     put($("runs").querySelector(".labels > :nth-child(2)"), `Tick, ${placeOf()}`);
     redraw($("next"), detail.next, nextList);
@@ -158,6 +171,7 @@ function runRow(/** @type {string} */ job, /** @type {Item} */ { run, times, sin
   const begun = joined([TRIGGERS[run.trigger ?? ""], run.attempt > 1 && `attempt ${run.attempt}`]);
   const lag = run.started && run.slot ? Date.parse(run.started) - Date.parse(run.slot) : null;
   const isGoing = run.outcome === "running";
+  const key = run.key.slice(20).split(":")[1];
   const more = [
     run.error && h("p.error", told(run.error), first && h("span.note", ` ×${times} since `, time(first))),
     isBad && run.error && traceback(job, run.key),
@@ -165,7 +179,7 @@ function runRow(/** @type {string} */ job, /** @type {Item} */ { run, times, sin
   ].filter(Boolean);
   return row(
     cell(glyph(run), h(isBad ? "span.error" : "span", run.outcome), begun && h("span.sub", begun)),
-    cell(time(run.slot ?? run.started) ?? told(run.key)),
+    cell(time(run.slot ?? run.started) ?? told(run.key), key && [" ", h("a.link", { href: hashOf(`${job}:${key}`) }, told(key))]),
     cell({ class: "number", "data-label": "lag" }, lag == null ? null : span(lag)),
     cell({ class: "number", "data-label": isGoing ? "for" : "took" }, isGoing ? h("span", { "data-since": run.started }) : took(run.durationMs)),
     cell(mono(owner(run)), " ", told(run.note)),

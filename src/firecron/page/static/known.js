@@ -3,8 +3,12 @@
 import { setClock } from "./time.js";
 
 // `heard` is when, by the server; `trouble` is why that may be old.
+// `entries` are those of a stored job that are shown; they are asked for again and again.
 /** @type {Known} */
-export const known = { jobs: new Map(), visitor: {}, database: "", leaders: [], locks: [], holds: [] };
+export const known = { jobs: new Map(), entries: new Map(), visitor: {}, database: "", leaders: [], locks: [], holds: [] };
+
+/** The row of a job, or of an entry that is shown. */
+export const rowOf = (/** @type {string} */ name) => known.jobs.get(name) ?? known.entries.get(name);
 
 export const mayAct = () => known.visitor.canAct && !known.readOnly;
 

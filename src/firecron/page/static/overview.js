@@ -1,16 +1,17 @@
 // The overview: a row of two lines for each job, those in need on top.
 
 import { $, arrange, cell, h, kept, labels, mark, on, put, redraw, row, told } from "./dom.js";
+import { actOf } from "./deeds.js";
 import { showHolds } from "./holds.js";
 import { known, mayAct } from "./known.js";
+import { LEGEND } from "./legend.js";
 import { inOrder, matches, sentence, wordsOf } from "./list.js";
 import { actButton, menuButton } from "./menu.js";
 import { glyph, hideTip, markOf, Strip } from "./pictures.js";
 import { get } from "./server.js";
-import { LEGEND } from "./strip.js";
 import { ago, countdown, inZone, local, placeOf, took, utc } from "./time.js";
 import { hashOf, isEachsOwn, overviewHash, route, view } from "./views.js";
-import { actOf, joined, mutedOf, needsHand, nowOf, schedule, toDo } from "./words.js";
+import { joined, mutedOf, needsHand, nowOf, schedule, toDo } from "./words.js";
 
 /** One job on two lines. */
 class Row {

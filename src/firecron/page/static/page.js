@@ -23,6 +23,7 @@ setInterval(() => {
   showDetail();
 }, 1_000);
 setInterval(() => view.kind === "instances" && refreshView(), 15_000);
+setInterval(() => view.asks && refreshView(), 5_000);
 
 history.scrollRestoration = "manual";
 on(window, "hashchange", route);

@@ -5,7 +5,7 @@ import { known } from "./known.js";
 // In milliseconds.
 const PATIENCE = 20_000;
 
-async function reply(/** @type {Response} */ response) {
+export async function reply(/** @type {Response} */ response) {
   const body = await response.json().catch(() => null);
   if (response.ok) return body;
   throw Object.assign(new Error(body?.message ?? `${response.status} ${response.statusText}`), { status: response.status });
@@ -22,13 +22,6 @@ export async function getJobs() {
   const facts = await reply(response);
   known.etag = response.headers.get("ETag");
   return facts;
-}
-
-export async function post(/** @type {string} */ path, /** @type {object} */ body) {
-  const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
-  const response = await fetch(path, options).catch(() => null);
-  if (!response) throw new Error("The page's server did not reply: look whether it was done.");
-  return reply(response);
 }
 
 export function described(/** @type {{ status?: number, message: string }} */ { status, message }) {

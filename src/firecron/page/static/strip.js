@@ -76,22 +76,6 @@ export function placed(/** @type {Tick[]} */ ticks, /** @type {Tick | null} */ r
   return [...others, ...(running ? [running] : [])].sort((a, b) => (a.slot < b.slot ? -1 : 1)).slice(-TICKS);
 }
 
-/** @type {[Shaped, string][]} */
-export const LEGEND = [
-  [{ outcome: "succeeded" }, "succeeded"],
-  [{ outcome: "failed" }, "failed"],
-  [{ outcome: "lost" }, "lost, or abandoned"],
-  [{ hole: "missed" }, "missed: nobody ran it"],
-  [{ outcome: "cancelled" }, "cancelled, or interrupted"],
-  [{ outcome: "running" }, "running"],
-  [{ hole: "skipped" }, "skipped: a run stood in its way"],
-  [{ hole: "paused" }, "paused"],
-  [{ hole: "disabled" }, "disabled"],
-  [{ hole: "excluded" }, "excluded day"],
-  [{ hole: "due" }, "due"],
-  [{ hole: "unrecorded" }, "not recorded"],
-];
-
 /** The mark of each verdict: its class, and its path. */
 export const MARKS = {
   ok: ["dot", ring(4.2, 10, 2.3)],

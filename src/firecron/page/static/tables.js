@@ -51,7 +51,7 @@ function withHeadings(facts) {
   });
   return { ...facts, instances: items };
 }
-const jobLink = (job) => (known.jobs.has(job) ? h("a.link", { href: hashOf(job) }, told(job)) : told(job));
+const jobLink = (job) => (known.jobs.has(job.split(":")[0]) ? h("a.link", { href: hashOf(job) }, told(job)) : told(job));
 const links = (names) => names.map((job) => h("div", jobLink(job)));
 
 const parts = {

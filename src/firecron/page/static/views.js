@@ -1,7 +1,7 @@
 // Which view is shown, by the address, and what is said above all of them.
 
 import { $, find, h, kept, mark, on, put, redraw } from "./dom.js";
-import { known, mayAct } from "./known.js";
+import { known, mayAct, rowOf } from "./known.js";
 import { active, detail, inNeed, sentence } from "./list.js";
 import { hideTip } from "./pictures.js";
 import { described } from "./server.js";
@@ -15,8 +15,8 @@ import { joined, spelled } from "./words.js";
  */
 export const VIEWS = {};
 
-// `problem` is why what it asks for did not come, `missing` that it is not there itself; `job` is the address's name.
-/** @type {{ kind: string, job?: string | null, problem: string, missing?: string, scrolled: number, timer: number, isOld?: boolean, facts?: string }} */
+// `asks`: no stream tells of what it shows, so it asks again and again. `problem` is why what it asks for did not come, `missing` that it is not there itself; `job` is the address's name.
+/** @type {{ kind: string, job?: string | null, problem: string, missing?: string, scrolled: number, timer: number, asks?: boolean, isOld?: boolean, facts?: string }} */
 export const view = { kind: "", problem: "", scrolled: 0, timer: 0 };
 
 export const hashOf = (/** @type {string} */ job) => `#job/${encodeURIComponent(job)}`;
@@ -54,7 +54,7 @@ export function route() {
   for (const link of find("nav a")) mark(link, "aria-current", (link.hash.slice(1) || "jobs").startsWith(kind) && "page");
   hideTip();
   if (kind === "jobs") $("filter").value = hash.startsWith("?") ? decoded(hash.slice(1)) : "";
-  Object.assign(view, { kind, job, problem: "" });
+  Object.assign(view, { kind, job, problem: "", asks: false });
   showZone();
   VIEWS[kind].open?.(job);
   show();
@@ -72,7 +72,7 @@ const zoneChosen = () => kept(zoneKept()) ?? (view.kind === "job" ? "own" : "her
 export const isEachsOwn = () => zoneChosen() === "own";
 
 function showZone() {
-  const own = view.job && (known.jobs.get(view.job)?.timezone ?? "UTC");
+  const own = view.job && (rowOf(view.job)?.timezone ?? "UTC");
   setZone(zoneChosen() === "UTC" ? "UTC" : own && isEachsOwn() ? own : null);
   const here = placeOf(Intl.DateTimeFormat().resolvedOptions().timeZone);
   const options = { here: `${here}, here`, UTC: "UTC", own: own ? `${placeOf(own)}, the job's` : "each job's own" };

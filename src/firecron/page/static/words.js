@@ -26,7 +26,7 @@ export const RESUMABLE = ["failed", "lost", "abandoned", "interrupted", "cancell
 export const TRIGGERS = { catch_up: "caught up", rerun: "begun again", manual: "by hand", http: "by a trigger", firebase: "by Firebase" };
 
 export const schedule = (/** @type {Job} */ row) =>
-  joined([localized(row.words ?? row.line), !row.every && row.timezone && placeOf(row.timezone)]);
+  joined([localized(row.words ?? row.line), !row.every && row.words !== row.line && row.timezone && placeOf(row.timezone)]);
 
 /** Whether it is not as it should be, and nobody has said that this is known. */
 export const needsHand = (/** @type {Job} */ row) => !row.muted && ["unattended", "stuck", "late", "failing"].includes(row.verdict);
@@ -100,32 +100,6 @@ const ACT_WORDS = {
 export const DESTROYING = ["cancel", "depose", "unlock", "forget"];
 
 export const actWords = (/** @type {string} */ act) => ACT_WORDS[act] ?? act;
-
-/** The run that holds a lock: "the run of 15:09 on api-00042". */
-export const runOf = (/** @type {Partial<LockView> | null | undefined} */ lock) =>
-  joined(["the run", lock?.unfinished && `of ${local(lock.unfinished)}`, owner(lock) && `on ${owner(lock)}`], " ");
-
-/** What an act will do, and to what. */
-export function actOf(/** @type {string} */ act, /** @type {{ name: string, lock?: Partial<LockView> | null, tick?: string }} */ { name, lock, tick }) {
-  const at = tick && local(tick.replace(/-manual.*/, ""));
-  const said = {
-    run: `Run ${name} now`,
-    run_missed: `Run the missed tick of ${at}`,
-    run_again: `Run the ${tick?.includes("manual") ? "run" : "tick"} of ${at} again`,
-    pause: `Pause ${name}`,
-    pause_until: `Pause ${name} for a while`,
-    resume: `Resume ${name}`,
-    cancel: `Stop ${runOf(lock)}`,
-    depose: `Have ${owner(lock) || "its leader"} step down from ${name}`,
-    unlock: `Unlock ${name}`,
-    mute: `Mute ${name}`,
-    unmute: `Unmute ${name}`,
-    forget: `Forget ${name}`,
-    hold: "Hold all jobs",
-    unhold: "Take the hold back",
-  };
-  return said[act] ?? actWords(act);
-}
 
 /** What to do, as a sentence. */
 export const toDo = (/** @type {{ words: string } | null | undefined} */ remedy) =>
