@@ -23,10 +23,9 @@ class Ceiling(NamedTuple):
 CEILINGS = {
     "tick": Ceiling(32, 40, parses=2),
     "hold": Ceiling(16, 20, parses=2),
-    # A store is called by its target's name, which the page shows; a verdict has what a program says about its job. The
-    # holds and the mutes are read with the catalogue, the asks beside it. What to do is a remedy: its words, and when
-    # it is offered.
-    "page": Ceiling(38, 42, parses=1),
+    # A verdict has what a program says about its job. The holds and the mutes are read with the catalogue, the asks
+    # beside it. What to do is a remedy: its words, and when it is offered.
+    "page": Ceiling(36, 40, parses=1),
 }
 
 

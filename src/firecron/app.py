@@ -24,6 +24,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import datetime
+from functools import partial
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypeVar, Unpack, cast
 
@@ -485,7 +486,7 @@ def _handler(crons: FireCron, **options: Unpack[TriggerOptions]) -> Handler:
     from firecron.triggers.handler import Handler
 
     access = choose_access(crons.events, **options)
-    asked = lambda: crons.start_watch.asked("its triggers")  # noqa: E731
+    asked = partial(crons.start_watch.asked, "its triggers")
     return Handler(crons.registry, crons.history, crons.board, access, asked)
 
 
@@ -507,7 +508,7 @@ def _page(
         Code(crons.registry, crons.engine.leaders.all()),
         read_only=read_only,
         open_health=open_health,
-        asked=lambda: crons.start_watch.asked("its page"),
+        asked=partial(crons.start_watch.asked, "its page"),
     )
 
 

@@ -62,6 +62,7 @@ class _Connection:
         except ValueError as error:
             raise ConfigurationError(f"the database URL {target.base_url!r} can't be used: {error}") from error
         self.target = target
+        self.name = target.shown
         self.suffix = target.suffix
         self.joint = "&" if "?" in target.suffix else "?"
         self.tokens: StaticToken | RefreshingTokens
@@ -110,7 +111,7 @@ class RtdbStore:
     @property
     def name(self) -> str:
         connection = self._connection
-        return "RTDB" if connection is None else connection.target.shown
+        return "RTDB" if connection is None else connection.name
 
     def connect(self) -> None:
         self._connected()
