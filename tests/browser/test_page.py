@@ -11,7 +11,6 @@ from playwright.sync_api import Browser, expect
 from tests.browser.fleet import SAMPLES, seed
 from tests.browser.served import LOCK, Served, is_live, row, served, width
 from tests.page.paging import OWN, declare
-from tools.browser import find_axe
 
 from firecron import Access
 from firecron.base.instants import to_text
@@ -209,22 +208,6 @@ def test_the_keyboard_reaches_everything(browser: Browser, site: Served) -> None
         expect(row(page, "invoices")).to_be_hidden()
 
 
-@pytest.mark.parametrize(("dark", "view"), [(False, ""), (True, "#job/digest")])
-def test_axe_finds_nothing(browser: Browser, site: Served, dark: bool, view: str) -> None:
-    """Contrast, names, roles and order: in the overview with a job in need, and, in the dark, in that job."""
-    script = find_axe()
-    if script is None:
-        pytest.skip("there is no axe-core: run `make browser`")
-    failed = {**LOCK, "outcome": "failed", "failures": 3, "unfinished": None}
-    site.rtdb.set("/cron-locks/digest", failed)
-    with opened(browser, f"{site.url}{view}", dark=dark) as page:
-        expect(page.locator("#options" if view else "#list .need")).to_be_visible()
-        expect(page.locator("#live")).to_have_text("live")
-        page.evaluate(f"{script.read_text('utf-8')};0")
-        found = page.evaluate("() => axe.run()")
-        assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
-
-
 def test_a_warning_is_told_whatever_the_verdict(browser: Browser, site: Served) -> None:
     """Of a job that is as it should be, and of a paused one: in its row and on its page."""
     site.pause()
@@ -362,20 +345,6 @@ def test_the_labels_of_a_strip_stand_apart(browser: Browser, rtdb: Rtdb) -> None
             left, right = page.locator("#job-strip .strip").evaluate_all(ends)
             assert (places[0], places[-1]) == (pytest.approx(left, abs=1), pytest.approx(right, abs=1))
             assert min(places[2] - places[1], places[4] - places[3]) > 10
-
-
-def test_a_stuck_run_names_its_instance_once(browser: Browser, site: Served) -> None:
-    """The sentence of the verdict has it, and ends with the button for it, which names the run."""
-    now = int(time.time() * 1000)
-    held = {"acquiredAt": now - 20_000, "fence": now, "expiresAt": now + 600_000, "unfinished": LOCK["slot"]}
-    site.rtdb.set("/cron-jobs/digest/expectedRuntime", 5)
-    site.rtdb.set("/cron-locks/digest", {**LOCK, **held, "releasedAt": None, "outcome": None})
-    with opened(browser, site.url) as page:
-        cell = row(page, "digest").locator(".now")
-        expect(cell).to_contain_text("stuck")
-        text = cell.inner_text()
-        assert text.count("api-00042-kex/00bf4b") == 1
-        assert re.search(r"Stop the run of \w+ [\d:]+$", text.strip())
 
 
 def test_the_acts_of_a_row_are_in_a_menu(browser: Browser, site: Served) -> None:
