@@ -16,7 +16,7 @@ test("a run says how long it has run, and where", () => {
 });
 
 test("an option that is no default has its words", () => {
-  const options = { catchUp: "all", grace: 90, oncePerTick: true, role: null, retries: 0, holdAtLeast: 5 };
+  const options = { catchUp: "all", grace: 90, oncePerTick: true, role: null, exceptDays: [], retries: 0, holdAtLeast: 5 };
   const said = [["catch up", "all"], ["grace", "1 min 30 s"], ["once per tick", "yes"], ["hold at least", "5 s"]];
   assert.deepEqual(optionWords(options, ["retries"]), said);
 });

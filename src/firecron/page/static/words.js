@@ -75,7 +75,7 @@ export function optionWords(/** @type {Record<string, unknown> | null} */ option
     return typeof value === "boolean" ? (value ? "yes" : "no") : localized(String(value));
   };
   const words = (key) => key.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
-  const set = Object.entries(options ?? {}).filter(([key, value]) => value != null && !defaults.includes(key));
+  const set = Object.entries(options ?? {}).filter(([key, value]) => `${value ?? ""}` && !defaults.includes(key));
   return set.map(([key, value]) => [words(key), said(key, value)]);
 }
 
