@@ -242,7 +242,7 @@ def test_the_schedules_of_a_stored_job_are_listed(browser: Browser, rtdb: Rtdb) 
         expect(page.locator("#job-name")).to_have_text("remind:k00")
         expect(page.locator("#options")).to_contain_text('arguments{"event": "<b>"}')
         page.locator("#job-acts").get_by_role("button", name="Resume").press("Enter")
-        page.locator("#confirm").press("Enter")
+        page.locator("#confirm").click()
         expect(page.locator("#job-acts [data-act=pause]")).to_be_visible()
         assert rtdb.get("/cron-schedules/remind/:k00/paused") is None
         page.locator("#back").click()
