@@ -117,6 +117,10 @@ def test_each_kind_of_node_is_shown(rtdb: Rtdb) -> None:
     shown = call("locks", "odd").stdout
     assert "its field expiresAt is wrong: Input should be a valid integer, and is 'tomorrow'" in shown
     assert 'it is {"expiresAt": "tomorrow"}' in shown
+    rtdb.set("/cron-locks/odd", {"expiresAt": "tomorrow", "slot": "yesterday", "fence": 7})
+    rtdb.set("/cron-locks/odd/expiresAt", 0)  # as the remedy says
+    rtdb.set("/cron-locks/odd/slot", None)
+    assert states()["odd"] == "unlocked"
 
 
 def test_a_lock_that_nobody_frees_is_said(rtdb: Rtdb) -> None:

@@ -45,7 +45,10 @@ UNDECLARED = Remedy(
 
 def mending(name: str, path: str) -> Remedy:
     """Return what to do about a node that nobody can claim."""
-    words = f"mend the node {path} in the Firebase console; deleting it forgets its last slot and fence"
+    words = (
+        f"mend the node {path} in the Firebase console: set a wrong expiresAt to 0, and remove any other wrong field; "
+        "deleting the node forgets its last slot and fence"
+    )
     return Remedy(words, "mend", command("locks", name))
 
 

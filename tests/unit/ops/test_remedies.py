@@ -62,7 +62,8 @@ def unlocks(what: str = "its run") -> Remedy:
 
 STOP = Remedy(f"stop {RUN}; it keeps its lock until it has ended", "cancel", "firecron cancel digest")
 MEND = Remedy(
-    f"mend the node {PATH} in the Firebase console; deleting it forgets its last slot and fence",
+    f"mend the node {PATH} in the Firebase console: set a wrong expiresAt to 0, and remove any other wrong field; "
+    "deleting the node forgets its last slot and fence",
     "mend",
     "firecron locks digest",
 )
