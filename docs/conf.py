@@ -53,6 +53,7 @@ nitpick_ignore_regex = [
 
 html_theme = "furo"
 html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_title = f"firecron {version}"
 # furo's own choice underlines the names of modules and classes, as if they were links.
 pygments_dark_style = "monokai"

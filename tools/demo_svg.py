@@ -1,8 +1,8 @@
 """Record `firecron demo` in a pseudo-terminal and draw the recording as docs/pictures/demo.svg: `make demo-svg`.
 
 The recording is what happened: winners, times and the emulator's port differ from one recording to the next. The
-drawing is a function of the recording: the same lines give the same file. The picture replays the lines once, at four
-times their speed; without animations, all lines are there at once.
+drawing is a function of the recording: the same lines give the same file. The picture begins with all lines, for
+three seconds. Then it replays them once, at four times their speed; without animations, they just stay.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ COMMAND = "firecron demo"
 COLUMNS = 76
 LONGEST = 120.0
 SPEED = 4
+# Seconds: how long the whole picture stands before the replay.
+STANDS = 3
 
 # The eight colours of a terminal. Each has a contrast to the background of 4.5:1 or better, white also where it is dim.
 COLOURS = [
@@ -41,7 +43,7 @@ COLOURS = [
 ]
 THEME: Final = TerminalTheme((13, 17, 23), (230, 237, 243), COLOURS, COLOURS)
 
-# Rich's own frame without its web font, which an image may not load, and with an animation for each line.
+# Rich's own frame without its web font, which an image may not load. An animation hides each line until it came.
 FRAME: Final = """\
 <svg viewBox="0 0 {width} {height}" width="{width}" xmlns="http://www.w3.org/2000/svg" aria-labelledby="title">
 <title id="title">A recording of TITLE</title>
@@ -50,10 +52,10 @@ FRAME: Final = """\
 .{unique_id}-title {{ font: 16px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; opacity: 0.7 }}
 {styles}
 @media (prefers-reduced-motion: no-preference) {{
-text[clip-path] {{ animation: {unique_id}-appear 0.15s backwards }}
-DELAYS
+text[clip-path] {{ animation: {unique_id}-hidden 0s linear STANDSs }}
+HIDDEN
 }}
-@keyframes {unique_id}-appear {{ from {{ opacity: 0 }} }}
+@keyframes {unique_id}-hidden {{ from, 97% {{ opacity: 0 }} }}
 </style>
 <defs>
 <clipPath id="{unique_id}-clip-terminal"><rect width="{terminal_width}" height="{terminal_height}"/></clipPath>
@@ -108,13 +110,13 @@ def picture(lines: Sequence[Line]) -> str:
         console.print(Text.from_ansi(line.text) if line.text else "")
     console.print()  # Rich clips each line but the last one.
     first = lines[0].at if lines else 0.0
-    # Row 0 is the command.
-    delays = "\n".join(
-        f'text[clip-path="url(#demo-line-{row})"] {{{{ animation-delay: {0.5 + (line.at - first) / SPEED:.2f}s }}}}'
+    # Row 0 is the command, which is never hidden.
+    hidden = "\n".join(
+        f'text[clip-path="url(#demo-line-{row})"] {{{{ animation-duration: {0.5 + (line.at - first) / SPEED:.2f}s }}}}'
         for row, line in enumerate(lines, 1)
         if line.text
     )
-    frame = FRAME.replace("DELAYS", delays).replace("TITLE", COMMAND)
+    frame = FRAME.replace("HIDDEN", hidden).replace("TITLE", COMMAND).replace("STANDS", str(STANDS))
     svg = console.export_svg(title=COMMAND, theme=THEME, code_format=frame, unique_id="demo")
     # Rich draws the ends of the lines as well.
     return re.sub(r"<text[^>]*>\n</text>", "", svg)

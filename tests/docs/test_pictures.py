@@ -41,8 +41,8 @@ def test_the_recording_shows_the_demonstration() -> None:
     """The recording is of today's demonstration: its cron line, a kill, a takeover, no duplicate, no gap."""
     shown = "".join(texts(DEMO.read_text("utf-8")))
     assert f"one job, {LINE}, on three instances" in shown
-    assert re.search(r"✗ api-\d is killed in the middle of it", shown)
-    assert re.search(r"↻ api-\d takes it over \d\.\d s later: the lock has expired", shown)
+    assert re.search(r"✗ api-\d is killed during its run", shown)
+    assert re.search(r"↻ api-\d takes the run over \d\.\d s later: the lock has expired", shown)
     assert re.search(r" 9 │ +9 │ +0 │ +0", shown)
     assert "cron-runs/send-digest: 9 succeeded" in shown
 
@@ -54,13 +54,14 @@ def test_the_same_recording_gives_the_same_picture() -> None:
     assert texts(svg)[1:] == ["$ ", "firecron demo", "first", "{second}", " & <third>"]
 
 
-def test_a_line_appears_when_it_came() -> None:
-    """The delays are those of the recording at four times its speed; each element is visible where nothing moves."""
+def test_a_line_is_hidden_until_it_came() -> None:
+    """The picture begins with all lines; then each is hidden until it came, at four times the recording's speed."""
     svg = picture(RECORDING)
-    delays = dict(re.findall(r"demo-line-(\d+)\)\"\] { animation-delay: ([\d.]+)s }", svg))
-    assert delays == {"1": "0.50", "3": "1.50"}
+    hidden = dict(re.findall(r"demo-line-(\d+)\)\"\] { animation-duration: ([\d.]+)s }", svg))
+    assert hidden == {"1": "0.50", "3": "1.50"}
+    assert "animation: demo-hidden 0s linear 3s }" in svg  # from the third second on, and with no effect outside of it
     assert set(re.findall(r"opacity: [\d.]+", svg)) == {"opacity: 0.7", "opacity: 0"}
-    assert "from { opacity: 0 }" in svg
+    assert "from, 97% { opacity: 0 }" in svg
 
 
 def test_a_recording_is_what_the_terminal_got() -> None:
