@@ -14,6 +14,7 @@ from firecron import LockService
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator_tests.helpers.markdown import blocks
 
+PAGE = ROOT / "docs" / "how-to" / "moving-stored-jobs.md"
 CHRISTMAS = datetime(2126, 12, 24, 18, tzinfo=UTC)
 BEFORE = datetime(2026, 11, 18, 8, 0, 0, 5, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -29,11 +30,11 @@ NINE = {
 }
 
 
-def script(page: str) -> Any:
-    """The file `move.py` of a page."""
-    (block,) = (one for one in blocks(ROOT / "docs/how-to" / page) if one.file == "move.py")
-    module: Any = ModuleType("move")
-    exec(compile(block.text, page, "exec"), vars(module))
+def script(file: str) -> Any:
+    """A file that the page says to save."""
+    (block,) = (one for one in blocks(PAGE) if one.file == file)
+    module: Any = ModuleType("moving")
+    exec(compile(block.text, file, "exec"), vars(module))
     return module
 
 
@@ -53,7 +54,7 @@ def cron(**fields: str) -> SimpleNamespace:
 
 def test_a_job_store_of_apscheduler_is_moved(rtdb: Rtdb) -> None:
     """Each kind of trigger, by the id, with the arguments. Its Monday is 0, and a paused job stays behind."""
-    move, service = script("coming-from-apscheduler.md").move, LockService()
+    move, service = script("move_jobs.py").move, LockService()
     interval = SimpleNamespace(interval=timedelta(minutes=45), start_date=BEFORE, end_date=None, timezone=BERLIN)
     triggers = {
         "date": SimpleNamespace(run_date=CHRISTMAS),
@@ -89,7 +90,7 @@ def task(number: int, **schedule: Any) -> SimpleNamespace:
 
 def test_the_tables_of_django_celery_beat_are_moved(rtdb: Rtdb) -> None:
     """Each kind of schedule, by the number, with the arguments and the name."""
-    move, service = script("coming-from-celery-beat.md").move, LockService()
+    move, service = script("move_tasks.py").move, LockService()
     fields = {"minute": "0, 30", "hour": "9", "day_of_month": "*", "month_of_year": "*", "day_of_week": "1-5"}
     crontab = SimpleNamespace(**fields, timezone=BERLIN)
     tasks = [
