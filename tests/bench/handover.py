@@ -312,8 +312,8 @@ Child = subprocess.Popen[str]
 
 
 @contextmanager
-def child(*arguments: str, **environment: str) -> Iterator[Child]:
-    command = [sys.executable, __file__, *arguments]
+def child(*arguments: str, script: str = __file__, **environment: str) -> Iterator[Child]:
+    command = [sys.executable, script, *arguments]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
     )

@@ -2,7 +2,7 @@
 `python tests/bench/lags.py`.
 
 Alone, 1,000 jobs are due at one instant, with the default settings. Fleets are started `FireCron`s, several in each of
-two processes, with heartbeats of 5 s; four of their 60 jobs are due each second, each every 15 s. Requests take what
+two processes, with heartbeats of 5 s; four of their 48 jobs are due each second, each every 12 s. Requests take what
 they take on loopback, then 20 ms more. Bodies return at once, and tell how late they began.
 """
 
@@ -30,14 +30,14 @@ from rtdb_emulator import Emulator
 
 SERVE = str(Path(__file__).with_name("serve.py"))
 AT_ONCE = 1_000
-EVERY_ALONE = 6
+EVERY_ALONE = 5
 ROUNDS = 3
 PATIENCE = 120
 DELAY = 0.02
 
 PROCESSES = 2
 HEARTBEAT = 5
-EVERY = 15
+EVERY = 12
 PER_SECOND = 4
 # When a tick that has not run by then is missed.
 MISSED = 6

@@ -44,9 +44,10 @@ BENCHMARKS = {
     "leaders": 26,
     "schedule": 16,
     "many": 12,
+    "schedules": 28,
     "fleet": 67,
-    "lags": 140,
-    "emulator": 175,
+    "lags": 122,
+    "emulator": 165,
 }
 # These run only if they are named. They compare, and have no goals.
 BY_NAME = {"peers": 120}
