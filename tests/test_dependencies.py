@@ -56,7 +56,7 @@ PARTS = {
 }
 # Benchmarks compare with Redis and PostgreSQL where their clients are installed. A test writes a Django project named
 # shop. An example runs in Firebase's functions, which `make functions` installs in an environment of their own.
-NOT_NEEDED = {"redis", "psycopg", "shop", "firebase-functions", "functions-framework"}
+NOT_NEEDED = {"redis", "psycopg", "procrastinate", "shop", "firebase-functions", "functions-framework"}
 
 DISTRIBUTIONS = packages_distributions()
 OWN = {"firecron", "rtdb_emulator", "rtdb_emulator_tests", "tests", "tools"}

@@ -1,12 +1,15 @@
-"""firecron's lock beside those of others, doing the same work: `make bench ARGS=peers`. It is no part of `make bench`.
+"""firecron beside others that do the same work: `make bench ARGS=peers`. It is no part of `make bench`.
+
+Here are the locks; `peers_jobs.py` has the jobs.
 
     redis-py's Lock       a key with a ttl; who waits asks again every 100 ms
     PostgreSQL            pg_advisory_lock, by psycopg; the server has a queue, and a connection for each waiter
 
 All go through the same proxy to a server on this machine. It counts bytes in both directions, and round trips: what a
 client sends after it was answered. It delays each direction by half of the time of a round trip, so what a server
-sends by itself is delayed, too. Processor time is that of the clients, without their start. A peer whose packages
-aren't there is left out, with the reason.
+sends by itself is delayed, too. Processor time is that of the clients, without their start. The clients of the peers
+come from PyPI into `build/peers`, where only this comparison looks. A peer whose packages or server are missing is
+left out, with the reason.
 
 What is measured is the cost of a lock. It doesn't show what each promises: an advisory lock ends with its connection
 and has no ttl, and redis-py's has neither a fence nor a history.
@@ -15,6 +18,7 @@ and has no ttl, and redis-py's has neither a fence nor a history.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import os
 import shutil
@@ -38,6 +42,11 @@ from redis_server import MISSING, redis_server
 from firecron import LockService
 from firecron.settings import load
 from rtdb_emulator import Emulator
+
+# Behind all that is installed, so that firecron runs with what it has everywhere else.
+PACKAGES = Path(__file__).parents[2] / "build" / "peers"
+CLIENTS = ("redis", "psycopg[binary]", "procrastinate")
+sys.path.append(str(PACKAGES))
 
 TTL = 60
 TURNS = 50
@@ -137,6 +146,9 @@ PEERS: dict[str, Callable[[int], Peer]] = {
 
 
 def compare() -> None:
+    install()
+    from peers_jobs import compare_jobs, make_schema  # it measures through the proxy of this module
+
     with ExitStack() as stack:
         servers = {
             "firecron": stack.enter_context(emulator()),
@@ -157,6 +169,23 @@ def compare() -> None:
             print(f"a handover, {processes * threads} waiters ({where}) that ask again at once, 20 ms a round trip")
             for name, port in ports.items():
                 show(name, contended(name, port, processes, threads))
+        hosts = {"firecron": stack.enter_context(emulator())}
+        if servers["PostgreSQL"] is None or find_spec("procrastinate") is None:
+            print(f"procrastinate: {MISSING_POSTGRES}")
+        else:
+            make_schema(servers["PostgreSQL"])
+            hosts["procrastinate"] = servers["PostgreSQL"]
+        compare_jobs(hosts)
+
+
+def install() -> None:
+    """Install the clients of the peers, if that was not done before. What can't be had is left out later."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"]
+    if not PACKAGES.exists():
+        done = subprocess.run([*command, str(PACKAGES), *CLIENTS], check=False, capture_output=True, text=True)
+        if done.returncode:
+            print(f"the clients of the peers can't be installed: {done.stderr.strip()[-200:]}")
+    importlib.invalidate_caches()
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +351,7 @@ def emulator() -> Iterator[int]:
 
 
 MISSING_POSTGRES = (
-    "left out: needs PostgreSQL's server (Debian's package postgresql), and pip install 'psycopg[binary]'"
+    "left out: needs PostgreSQL's server (Debian's package postgresql), and its client from PyPI in build/peers"
 )
 
 
