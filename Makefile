@@ -112,6 +112,11 @@ simulate: $(INSTALLED) ## play SEEDS fleets in virtual time, from FIRST on; SEED
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --first $(FIRST)) $(ARGS)
 
 STEPS ?= 1000
+WALKS ?= 40000
+.PHONY: interleavings
+interleavings: $(INSTALLED) ## play larger cases of the checkers that play every order, and WALKS random walks; some minutes
+	INTERLEAVINGS=$(WALKS) $(BIN)/python -m pytest -n $(WORKERS) tests/interleaving $(ARGS)
+
 .PHONY: node-walk
 node-walk: node $(INSTALLED) ## two real Node clients walk STEPS random steps beside a plain model; SEED=n makes the same choices
 	$(BIN)/python -m rtdb_emulator_tests.node.walk --steps $(STEPS) $(if $(SEED),--seed $(SEED))

@@ -40,7 +40,8 @@ ALLOW: Mapping[str, object] = {"overlap": "allow"}
 RERUN: Mapping[str, object] = {"on_abandoned": "rerun"}
 HOLD: Mapping[str, object] = {"catch_up": "all", "hold_at_least": 3}
 
-# What comes in the way of two ticks, as deep as there is time for in each run of the tests.
+# What comes in the way of two ticks, as deep as there is time for in each run of the tests: `make interleavings` plays
+# them deeper.
 CASES: Mapping[str, LaneScenario] = {
     "by hand": LaneScenario(budget={"by_hand": 1}),
     "by hand, each step": LaneScenario(budget={"by_hand": 1}, fine=True, depth=8),
@@ -68,17 +69,17 @@ CASES: Mapping[str, LaneScenario] = {
     "interrupted": LaneScenario(QUEUE, {"by_hand": 1, "interrupt": 1}, depth=6),
     "a minimum hold": LaneScenario(HOLD, {"by_hand": 1}, node=ENDED, depth=8),
     "a minimum hold beside another": LaneScenario(HOLD, instances=2, node=ENDED, depth=6),
-    "held": LaneScenario(QUEUE, {"deaf": 1}, hears=True, node=HELD, depth=11),
+    "held": LaneScenario(QUEUE, {"deaf": 1}, hears=True, node=HELD, depth=10),
     "held, all queue": LaneScenario(KEEP_ALL, {"by_hand": 1}, node=HELD, depth=11),
     "held, a stop": LaneScenario(RERUN, {"stop": 1, "start": 1}, node=HELD, depth=11),
     "held, a stop while it queues": LaneScenario(QUEUE, {"stop": 1, "start": 1}, hears=True, node=HELD, depth=11),
-    "a look, by hand": LaneScenario(RERUN, {"look": 1, "by_hand": 1}, node=DIED, depth=7),
+    "a look, by hand": LaneScenario(RERUN, {"look": 1, "by_hand": 1}, node=DIED, depth=6),
     "tickets, a stop": LaneScenario(budget={"beat": 1, "stop": 1, "start": 1}, depth=8),
-    "by tick, without an answer": LaneScenario(budget={"by_tick": 3, "lose": 1}, depth=8),
-    "cancel here": LaneScenario(CANCEL, {"by_hand": 1}, depth=8),
+    "by tick, without an answer": LaneScenario(budget={"by_tick": 3, "lose": 1}, depth=7),
+    "cancel here": LaneScenario(CANCEL, {"by_hand": 1}, depth=7),
     "a stop, two places": LaneScenario({**ALLOW, "catch_up": "all"}, {"stop": 1}, node=ENDED, places=2, depth=8),
     "a fork while it queues": LaneScenario(QUEUE, {"fork": 1}, depth=8),
-    "cancel, and rerun": LaneScenario({**CANCEL, **RERUN, "hold_at_least": 3}, {"by_hand": 1}, node=DIED, depth=8),
+    "cancel, and rerun": LaneScenario({**CANCEL, **RERUN, "hold_at_least": 3}, {"by_hand": 1}, node=DIED, depth=7),
     "queue all, a pause": LaneScenario(KEEP_ALL, {"pause": 1, "lose": 1}, depth=8),
     "a crash": LaneScenario(budget={"crash": 1}, instances=2, depth=6),
 }

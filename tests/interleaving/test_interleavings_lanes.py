@@ -17,7 +17,7 @@ from tests.interleaving.lane_plays import CASES, explore_lanes, walk_lanes
 DEEPER = 4 if "INTERLEAVINGS" in os.environ else 0
 MOST = 40_000
 BATCHES = 4
-WALKS = int(os.environ.get("INTERLEAVINGS", "300"))
+WALKS = int(os.environ.get("INTERLEAVINGS", "200"))
 REPLAY = os.environ.get("REPLAY")
 
 

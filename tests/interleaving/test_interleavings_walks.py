@@ -1,7 +1,7 @@
 """Three holders, several rounds, several faults and an operator: random walks through what can happen.
 
-INTERLEAVINGS=<count> sets how many are played. A walk that fails prints its seed and what happened; REPLAY=<seed>
-plays that one alone, and prints what happens also if nothing is wrong.
+INTERLEAVINGS=<count> sets how many are played: `make interleavings` plays 40,000. A walk that fails prints its seed and
+what happened; REPLAY=<seed> plays that one alone, and prints what happens also if nothing is wrong.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 from tests.interleaving.scenarios import election, walk
 
 BATCHES = 4
-WALKS = int(os.environ.get("INTERLEAVINGS", "4000"))
+WALKS = int(os.environ.get("INTERLEAVINGS", "2000"))
 REPLAY = os.environ.get("REPLAY")
 
 
