@@ -6,6 +6,7 @@ The sources are read, never imported. An exception to a rule is a constant with 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -154,10 +155,13 @@ def is_in(module: str, places: tuple[str, ...]) -> bool:
 
 def walk(tree: ast.AST, scope: str = "") -> Iterator[Scoped]:
     """All nodes below, each with its scope."""
-    for node in ast.iter_child_nodes(tree):
-        yield Scoped(scope, node)
-        name = f".{node.name}" if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) else ""
-        yield from walk(node, f"{scope}{name}".lstrip("."))
+    left = [Scoped(scope, node) for node in ast.iter_child_nodes(tree)]
+    while left:
+        yield (found := left.pop())
+        scope, node = found
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            scope = f"{scope}.{node.name}".lstrip(".")
+        left += [Scoped(scope, inner) for inner in ast.iter_child_nodes(node)]
 
 
 @cache
@@ -498,6 +502,8 @@ MOST_REPLACED = 13
 
 
 PATCHES = ("setattr", "delattr", "getattr")
+# Without any of these in its text a file has nothing private of others: to parse all of them takes seconds.
+MAY_BE_PRIVATE = re.compile(r"(?<!\bself)(?<!\bcls)\._(?!_)|attr\(")
 
 
 class Used(NamedTuple):
@@ -512,6 +518,8 @@ def privates() -> Iterator[tuple[bool, Used]]:
     for path in sorted(TESTS.rglob("*.py")):
         text = path.read_text("utf-8")
         lines = text.splitlines()
+        if not MAY_BE_PRIVATE.search(text):
+            continue
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Attribute):
                 if not node.attr.startswith("_") or ast.unparse(node.value) in ("self", "cls"):

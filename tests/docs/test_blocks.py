@@ -10,6 +10,7 @@ import shutil
 import sys
 import time
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -26,6 +27,7 @@ from tests.docs.documents import (
     name,
     why_left_out,
 )
+from tests.docs.forking import forked_firecron
 from tests.docs.test_walk import begun
 
 from firecron import FireCron, LockService
@@ -94,8 +96,15 @@ def test_the_tests_on_the_pages_pass(run: Run, tmp_path: Path) -> None:
     assert f"{sum(block.text.count('def test_') for block in found)} passed" in finished.stdout
 
 
+@pytest.fixture(scope="module")
+def firecron(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the command."""
+    with forked_firecron(tmp_path_factory.mktemp("firecron")) as folder:
+        yield folder
+
+
 @pytest.mark.parametrize(("page", "section"), SECTIONS)
-def test_the_commands_of_a_page_run(page: Path, section: str, rtdb: Rtdb, tmp_path: Path) -> None:
+def test_the_commands_of_a_page_run(page: Path, section: str, rtdb: Rtdb, tmp_path: Path, firecron: Path) -> None:
     """The shell blocks of a section run one after the other in one shell, each command to the exit code that it should
     have.
     """
@@ -116,7 +125,7 @@ def test_the_commands_of_a_page_run(page: Path, section: str, rtdb: Rtdb, tmp_pa
             running = {"acquiredAt": now, "expiresAt": now + 600_000, "fence": now, "holder": "h"}
             rtdb.set(f"/cron-locks/{command.program[2]}", running)
     script = "\n".join(map(checked, to_type))
-    with begun(["bash", "-c", script], folder_of(page, tmp_path), environment(rtdb), bound=50) as shell:
+    with begun(["bash", "-c", script], folder_of(page, tmp_path), environment(rtdb, firecron), bound=50) as shell:
         said, _ = shell.communicate()
     assert shell.returncode == 0, said
     assert "Traceback" not in said
@@ -139,12 +148,12 @@ def folder_of(page: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def environment(rtdb: Rtdb) -> dict[str, str]:
+def environment(rtdb: Rtdb, firecron: Path) -> dict[str, str]:
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "COV_"))}
     bin_folder = str(Path(sys.executable).parent)
     # The emulator of these tests, also for a page that names one of its own.
     return inherited | {
-        "PATH": os.pathsep.join([bin_folder, os.environ.get("PATH", os.defpath)]),
+        "PATH": os.pathsep.join([str(firecron), bin_folder, os.environ.get("PATH", os.defpath)]),
         "FIRECRON_DATABASE_URL": f"{rtdb.emulator.url}?ns={rtdb.namespace}",
         # A command that compiles the sources costs twice as much.
         "PYTHONDONTWRITEBYTECODE": "",
