@@ -37,7 +37,9 @@ ASK_MUTANTS = (
         ("            if known.is_gone:\n                continue\n", "", TAKERS),
         ("                if known.plan is not None:\n", "                if False:\n", TAKERS),
         ("            if known.plan is not plan:\n                return\n", "", TAKERS),
-        ("            if self._known_of(ask).has_begun or any(", "            if any(() and ", TAKERS),
+        ("            if self._known_of(ask).has_begun or self._is_in_history(ask):", "            if False:", TAKERS),
+        ("started is not None and started >= ask.at - database.margin", "False", TAKERS),
+        ("isinstance(claimed, str) and claimed >= str(ask.tick)", "str(claimed) >= str(ask.tick)", TAKERS),
     ),
     *in_file(
         "runs/runner.py",

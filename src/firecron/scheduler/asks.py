@@ -41,7 +41,7 @@ from firecron.lock.database import Database
 from firecron.lock.fields import is_paused
 from firecron.lock.refusal import Refusal
 from firecron.lock.waiting import Follow
-from firecron.runs.entry import MANUAL
+from firecron.runs.entry import MANUAL, read_entry
 from firecron.runs.lanes import Lanes
 from firecron.runs.runner import Runner
 
@@ -295,8 +295,7 @@ class AskTaker:
         """Return why an ask that is over was not run; None if it was. Raise StoreError."""
         database = self._database
         if ask.taken_by is not None:
-            keys = database.store.keys(database.paths.runs_of(ask.job), database.deadline())
-            if self._known_of(ask).has_begun or any(key.endswith(f"{MANUAL}{ask.id}") for key in keys):
+            if self._known_of(ask).has_begun or self._is_in_history(ask):
                 return None
             return "the instance that took it died, or could not begin in time"
         now = database.clock.now(database.deadline()).server
@@ -310,12 +309,22 @@ class AskTaker:
         fields = node if isinstance(node, dict) else {}
         if is_paused(fields, now):
             return "it is paused"
-        if ask.kind == "slot" and str(fields.get("slot")) >= str(ask.tick):
+        claimed = fields.get("slot")
+        if ask.kind == "slot" and isinstance(claimed, str) and claimed >= str(ask.tick):
             return f"{ask.tick}, or a later tick, was claimed before"
         if fields.get("releasedAt") is None and now < (number(fields.get("expiresAt")) or 0):
             return f"its lock was held, by {plain(str(fields.get('instanceId')))}/{plain(str(fields.get('instance')))}"
         refused = self._known_of(ask).refused
         return "no instance took it in time" if refused is None else f"no instance could: {refused.message}"
+
+    def _is_in_history(self, ask: AskedRun) -> bool:
+        """Return whether the run of an ask has ended, by its entry: that of its tick may be of an earlier attempt."""
+        database, paths = self._database, self._database.paths
+        if ask.tick is None:
+            keys = database.store.keys(paths.runs_of(ask.job), database.deadline())
+            return any(key.endswith(f"{MANUAL}{ask.id}") for key in keys)
+        started = read_entry(ask.tick, database.node(paths.run(ask.job, ask.tick))).started_at
+        return started is not None and started >= ask.at - database.margin
 
     def _emit_lapse(self, ask: AskedRun, why: str) -> None:
         self._database.events.emit(

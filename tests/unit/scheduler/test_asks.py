@@ -138,14 +138,15 @@ def test_an_ask_that_is_over_is_removed_with_the_reason(happens: Callable[[Bench
     assert bench.runs == []
 
 
-def test_an_ask_that_the_rules_keep_from_running_says_so() -> None:
+@pytest.mark.parametrize("kind", ["run", "slot"])
+def test_an_ask_that_the_rules_keep_from_running_says_so(kind: AskKind) -> None:
     """The reason that is left says that access was denied, and not only that nobody took it."""
-    bench = Bench()
+    bench = Bench("0 9 * * *")
     (one,) = bench.several(1)
     one.network.before = lambda method, path: setattr(
         one.network, "is_denied", (method, path) == ("swap", f"cron-locks/{NAME}")
     )
-    bench.ask()
+    bench.ask(kind, slot(0) if kind == "slot" else None)
     bench.world.advance(VALID / 1000 + 62)
     assert (bench.node(), bench.runs) == (None, [])
     [why] = bench.lapses()
@@ -301,11 +302,12 @@ def test_a_taker_that_dies_before_it_begins_is_told_of() -> None:
     assert bench.lapses() == ["the instance that took it died, or could not begin in time"]
 
 
-def test_the_run_of_an_ask_whose_taker_died_after_it_is_no_lapse() -> None:
+@pytest.mark.parametrize("kind", ["run", "slot"])
+def test_the_run_of_an_ask_whose_taker_died_after_it_is_no_lapse(kind: AskKind) -> None:
     """The history has the run: the ask was only not removed."""
-    bench = Bench()
+    bench = Bench("0 9 * * *")
     (one,) = bench.several(1)
-    ask = bench.ask()
+    ask = bench.ask(kind, slot(0) if kind == "slot" else None)
     swap = one.network.swap
 
     def keeps(path: str, etag: str, node: dict[str, object] | None, deadline: Any) -> str | Snapshot:
@@ -315,7 +317,7 @@ def test_the_run_of_an_ask_whose_taker_died_after_it_is_no_lapse() -> None:
 
     one.network.swap = keeps  # type: ignore[method-assign]
     bench.world.advance(40)
-    assert bench.keys() == [f"{NAME}:manual:{ask.id}"]
+    assert bench.keys() == [f"{NAME}:{slot(0)}" if kind == "slot" else f"{NAME}:manual:{ask.id}"]
     one.crash()
     bench.instance().start()
     bench.world.advance(VALID / 1000 + 60)
