@@ -404,16 +404,6 @@ def test_a_refused_act_says_why_in_the_pages_words(browser: Browser, site: Serve
         expect(page.locator("#notices")).to_contain_text('"digest" is not resumed: the history has no run of')
 
 
-def test_a_node_that_can_not_be_claimed_is_shown(browser: Browser, site: Served) -> None:
-    """The act of such a row leads to what is stored, with what is wrong and what to mend."""
-    site.rtdb.set("/cron-locks/digest", {**LOCK, "slot": "yesterday"})
-    with opened(browser, site.url) as page:
-        row(page, "digest").get_by_role("button", name="Show the node").click()
-        expect(page.locator("#raw")).to_contain_text('"slot": "yesterday"')
-        expect(page.locator("#job-why")).to_contain_text("its field slot is wrong")
-        expect(page.locator("#job-do")).to_contain_text("Mend the node cron-locks/digest in the Firebase console")
-
-
 def test_a_job_that_was_taken_out_is_forgotten(browser: Browser, site: Served) -> None:
     """It looks like what destroys, and is gone from the page."""
     declare(site.rtdb, "gone", service="shop")

@@ -1,4 +1,4 @@
-"""The lists of the page in a real browser: their order, their times, whose they are, and what is told of a job."""
+"""The lists of the page and its timeline in a real browser: their order, their times, whose they are."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import time
 
 from playwright.sync_api import Browser, expect
+from tests.browser.fleet import SAMPLES, seed
 from tests.browser.served import Served, is_live, row, served, width
 from tests.page.paging import attend, declare
 from tools.browser import find_axe
@@ -133,9 +134,11 @@ def test_a_view_that_could_not_be_loaded_is_tried_again(browser: Browser, site: 
     with opened(browser, site.url, allowed="Failed to load resource") as page:
         is_live(page)
         page.route("**/job.js", lambda route: route.abort())
+        page.clock.install()
         page.evaluate("() => { location.hash = '#job/digest' }")
         expect(page.locator("#problem")).to_contain_text("could not be loaded")
         page.unroute("**/job.js")
+        page.clock.fast_forward(3_000)
         expect(page.locator("#job-name")).to_have_text("digest")
         expect(page.locator("#problem")).to_be_empty()
 
@@ -181,6 +184,7 @@ def test_a_run_that_is_asked_for_is_followed_to_its_end(browser: Browser, site: 
         taking = Taking(taker.database, ask, "a-token", lambda: None)
         taker.engine.runner.run_manually(taker.registry.get("cleanup"), "manual", None, taking)
         Asks(taker.database).remove(ask)
+        site.crons.board.asked()  # which it would see within seconds
         expect(page.locator("#notices")).to_contain_text("succeeded on")
         expect(row(page, "cleanup").locator(".now")).not_to_contain_text("asked by")
     taker.stop()
@@ -247,3 +251,62 @@ def test_the_schedules_of_a_stored_job_are_listed(browser: Browser, rtdb: Rtdb) 
         assert rtdb.get("/cron-schedules/remind/:k00/paused") is None
         page.locator("#back").click()
         expect(page.locator("#job-name")).to_have_text("remind")
+
+
+# --- the timeline
+
+
+def test_all_jobs_stand_on_one_axis(browser: Browser, rtdb: Rtdb) -> None:
+    """Runs, outages and ticks to come, below the instances of the service. What is pointed at is told, by keyboard too,
+    and one request has all rows, for each range anew.
+    """
+    asked: list[str] = []
+    with served(rtdb, jobs=()) as site:
+        seed(rtdb, SAMPLES)
+        with opened(browser, f"{site.url}#timeline", dark=True) as page:
+            page.on("request", lambda request: asked.append(request.url) if "api/timeline" in request.url else None)
+            is_live(page)
+            rows = page.locator("#tl .job")
+            expect(rows).to_have_count(len(SAMPLES))
+            late = page.locator("#tl .job", has_text="expire-carts")
+            expect(late.locator(".miss")).to_have_count(1)
+            expect(late.locator(".coming")).to_have_count(1)
+            expect(late.locator(".present")).to_have_count(1)
+            expect(page.locator("#tl .job", has_text="cache-warmup").locator(".hatch")).to_have_count(1)
+            expect(page.locator("#tl .service strong")).to_have_text(["api"])
+            expect(page.locator("#tl .service title").first).to_have_text(re.compile("api-00042-kex/.*: started"))
+            label = re.compile(r"^\d+ runs?, 3 not succeeded$")
+            expect(page.locator("#tl .job", has_text="fx-rates").locator("svg")).to_have_attribute("aria-label", label)
+            late.locator("svg").focus()
+            page.keyboard.press("ArrowLeft")
+            expect(page.locator("#tip")).to_contain_text("to come")
+            box = late.locator("svg").bounding_box()
+            assert box is not None
+            late.locator("svg").hover(position={"x": box["width"] * 12 / 13 - 20, "y": 12})
+            expect(page.locator("#tip")).to_contain_text("no instance has claimed it")
+            assert len(asked) == 1
+            with page.expect_response(re.compile("hours=168")):
+                page.get_by_role("button", name="7 d").click()
+            expect(page.locator("#tl-axis")).to_contain_text(time.strftime("%a", time.gmtime()))
+            expect(page.locator("#tl .job", has_text="daily-report").locator(".ran")).to_have_count(1)
+            assert re.findall("hours=(\\d+)", " ".join(asked)) == ["6", "168"]
+            if (script := find_axe()) is not None:
+                page.evaluate(f"{script.read_text('utf-8')};0")
+                found = page.evaluate("() => axe.run()")
+                assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
+            late.get_by_role("link").click()
+            expect(page.locator("#job-name")).to_have_text("expire-carts")
+
+
+def test_a_phone_shows_one_job_at_a_time(browser: Browser, rtdb: Rtdb) -> None:
+    """The one that somebody chooses, in the width that there is."""
+    with served(rtdb, jobs=()) as site:
+        seed(rtdb, SAMPLES[:3], in_need=False)
+        with opened(browser, f"{site.url}#timeline", width=320) as page:
+            is_live(page)
+            rows = page.locator("#tl .job")
+            expect(rows).to_have_count(1)
+            page.get_by_label("Job", exact=True).select_option("cache-warmup")
+            expect(rows).to_have_text(["cache-warmup"])
+            expect(rows.locator(".ran")).to_have_count(1)
+            assert width(page) == 320
