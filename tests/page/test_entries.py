@@ -136,8 +136,10 @@ def test_an_entry_says_what_it_is(rtdb: Rtdb, jobs: Reminders) -> None:
     held = {"holder": "h", "acquiredAt": at, "expiresAt": at + 60_000, "fence": at, "renews": True, "unfinished": SLOT}
     for field, value in {**held, "slot": SLOT, "instanceId": "api-00042", "instance": "00bf4b"}.items():
         rtdb.set(f"/cron-schedules/remind/:held/{field}", value)
-    put(page.crons, "late")
-    rtdb.set("/cron-schedules/remind/:late/since", now() - 3 * 86_400_000)
+    put(page.crons, "late", "passed")
+    for key in ("late", "passed"):
+        rtdb.set(f"/cron-schedules/remind/:{key}/since", now() - 3 * 86_400_000)
+    rtdb.set("/cron-schedules/remind/:passed/passed", now())  # a look has said what became of its ticks
     rows = {one["entry"]["key"]: one for one in listed(page)}
     said = {key: (row["entry"]["state"], row["verdict"], row["acts"]) for key, row in rows.items()}
     assert said == {
@@ -147,6 +149,7 @@ def test_an_entry_says_what_it_is(rtdb: Rtdb, jobs: Reminders) -> None:
         "line": ("waiting", "ok", ["run", "pause"]),
         "missed": ("missed", "retired", []),
         "once": ("waiting", "ok", ["run", "pause"]),
+        "passed": ("waiting", "ok", ["run", "pause"]),
         "paused": ("paused", "paused", ["resume"]),
     }
     assert (rows["line"]["words"], rows["line"]["timezone"]) == ("at 09:00 every day", "America/New_York")
