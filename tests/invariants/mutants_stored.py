@@ -5,8 +5,11 @@ from __future__ import annotations
 from tests.invariants.mutants import in_file
 
 STORED = "tests/unit/lock/test_stored.py"
+LOOKED = "tests/unit/scheduler/test_lookers.py"
+_JUDGED = "tests/stores/test_lock_conformance.py::TestInMemory::"
+NEXT_LOOK = f"{_JUDGED}test_each_write_says_when_to_look"
 
-STORED_MUTANTS = in_file(
+NODE_MUTANTS = in_file(
     "lock/stored.py",
     # What a node says.
     ("    read_args(node)\n    return read_schedule", "    return read_schedule", STORED),
@@ -60,3 +63,40 @@ STORED_MUTANTS = in_file(
     ("if name not in DROPPED}", "if name not in FIELDS}", STORED),
     ("for name in FIELDS if name not in but)", "for name in FIELDS)", STORED),
 )
+
+# Each write of the lock of an entry, and the history that its job's entries share.
+WRITE_MUTANTS = (
+    *in_file(
+        "lock/protocol.py",
+        (
+            "decision.before)\n        node = to_node(decision.record, look, now)",
+            "decision.before)\n        node = decision.record.to_json()",
+            NEXT_LOOK,
+        ),
+        (
+            "            return decision\n        node = to_node(decision.record, look, now)",
+            "            return decision\n        node = decision.record.to_json()",
+            NEXT_LOOK,
+        ),
+        ("node = None if after is None else to_node(after, look, now)", "node = after and after.to_json()", NEXT_LOOK),
+        (
+            "finished(node, look, now.server)\n        try",
+            "dict(node)\n        try",
+            "tests/unit/ops/test_schedules.py",
+        ),
+    ),
+    *in_file(
+        "store.py",
+        ('return f"{key}:{entry}" if entry else key', "return key", LOOKED),
+        ('return f"{self.schedules_of(job)}/:{key}" if key', 'return f"{self.schedules_of(job)}/:" if key', LOOKED),
+    ),
+    *in_file("scheduler/lookers.py", ("rank >= stored.lookers", "rank > stored.lookers", LOOKED)),
+    *in_file(
+        "scheduler/entry_writer.py",
+        ('if tick != node.get("unfinished") and tick', "if tick", LOOKED),
+        ("<= end:", "< end:", LOOKED),
+        ("isinstance(left, str) and (unfinished", "(unfinished", LOOKED),
+    ),
+)
+
+STORED_MUTANTS = NODE_MUTANTS + WRITE_MUTANTS

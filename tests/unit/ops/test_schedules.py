@@ -11,6 +11,7 @@ from tests.stores.least_privilege import RULES, RUNNING
 
 from firecron import ConfigurationError, FireCron, LockService, Run, distributed_cron, scheduled
 from firecron.base.clocks import Deadline, SystemTiming
+from firecron.base.instants import to_milliseconds
 from firecron.errors import Denied, NoIndex, Unavailable
 from firecron.lock.database import Database
 from firecron.ops.holds import Holds
@@ -235,6 +236,18 @@ def test_a_hold_and_its_end_ring(rtdb: Rtdb) -> None:
     Operator(database).pause("remind")
     paused: Any = rtdb.get("cron-bell")
     assert list(paused) == ["remind"]
+
+
+def test_an_entry_is_looked_at_at_the_end_of_its_pause(rtdb: Rtdb) -> None:
+    """And once it is resumed, at its tick again."""
+    database = Database(settings=load(database_url=rtdb.url))
+    Schedules(database).put("remind", "42", at=SOON)
+    tick: Any = rtdb.get(f"{NODE}/nextAt")
+    until = datetime.now(UTC) + timedelta(minutes=1)
+    Operator(database).pause("remind:42", until=until)
+    assert rtdb.get(f"{NODE}/nextAt") == to_milliseconds(until)
+    Operator(database).resume("remind:42")
+    assert rtdb.get(f"{NODE}/nextAt") == tick
 
 
 def test_an_entry_that_is_unlocked_rings(rtdb: Rtdb) -> None:

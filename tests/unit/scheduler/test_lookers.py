@@ -15,6 +15,7 @@ from firecron.base.clocks import Deadline
 from firecron.base.instants import to_milliseconds
 from firecron.errors import NoIndex, StoreError, Unavailable
 from firecron.lock.waiting import Follow, Update
+from firecron.scheduler.lookers import Lookers
 from firecron.settings import load
 from firecron.testing import FakeClock, MemoryStore, Rehearsal
 from firecron.testing.rehearsal import Inline
@@ -378,6 +379,50 @@ def test_a_deletion_leaves_the_steps_of_a_run_that_a_put_has_let_begin(
     left: Any = store.get(steps)
     assert [*left] == [late]
     assert "closed" not in store.get("cron-schedules/remind/:42")  # type: ignore[operator]  # it is a node
+
+
+@pytest.mark.parametrize(
+    ("is_unfinished", "is_put", "stays"), [(False, False, False), (True, False, False), (True, True, True)]
+)
+def test_the_steps_of_the_last_tick_go_with_the_entry(
+    interrupted: tuple[FireCron, Interrupted, FakeClock], is_unfinished: bool, is_put: bool, stays: bool
+) -> None:
+    """Also if it was closed in the second of that tick. Those of an unfinished run go last: a put may come before."""
+    crons, store, clock = interrupted
+    start = "2026-11-18T08:58:00Z"
+    crons.schedules.put("remind", "42", "0 9 * * *")
+    at = to_milliseconds(start)
+    claimed: Any = store.get("cron-schedules/remind/:42")
+    claimed |= {"slot": start, "fence": at, "expiresAt": at, "holder": "it", "acquiredAt": at}
+    store.set("cron-schedules/remind/:42", claimed | ({"unfinished": start} if is_unfinished else {"releasedAt": at}))
+    crons.schedules.remove("remind", "42")
+    store.set(f"cron-steps/remind:42/{start}/charge", {"fence": 1, "doneAt": 1})
+
+    def put() -> None:
+        store.before = None
+        if is_put:
+            crons.schedules.put("remind", "42", "0 * * * *")
+
+    clock.advance(7_000)
+    store.before = put
+    crons.engine.lookers.look(crons.registry.get("remind"))
+    assert (store.get("cron-steps/remind:42") is not None) == stays
+    assert (store.get("cron-schedules/remind/:42") is not None) == is_put
+
+
+@pytest.mark.parametrize(("rank", "looks"), [(None, True), (0.0, True), (2.0, True), (3.0, False)])
+def test_as_many_instances_look_as_the_job_says(reminders: Reminders, rank: float | None, looks: bool) -> None:
+    """Those of the lowest ranks; each, while nobody knows how many there are."""
+    clock = FakeClock("2026-11-18T08:59:30Z")
+    store = MemoryStore(clock.now)
+    crons = FireCron(reminders, settings=load(), store=store, timing=clock, crew=Inline(), has_threads=False)
+    crew = Inline()
+    lookers = Lookers(crons.database, crons.registry, lambda name: rank, crons.engine.lanes, crons.history, crew, crew)
+    asked: list[bool] = []
+    lookers.asked = lambda: asked.append(True)
+    lookers.beat()
+    crons.work()
+    assert bool(asked) == looks
 
 
 class Refusing(MemoryStore):
