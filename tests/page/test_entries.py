@@ -192,9 +192,20 @@ def test_an_entry_has_a_page_of_its_runs(page: Page, rtdb: Rtdb, jobs: Reminders
     assert sorted(run["key"].rpartition(":")[2] for run in of_job["runs"]) == ["42", "43", "bad"]
     failed = next(run for run in of_job["runs"] if run["outcome"] == "failed")
     assert page.get(f"{REMIND}/tracebacks/{failed['key']}").body["traceback"] == traced
-    assert page.get("/api/strips?names=remind:42").body["problems"] == {}
     for nobody in ("remind:nobody", "digest:42", "nobody:42"):
         assert page.get(f"/api/jobs/{nobody}").said == (404, "unknown_job")
+
+
+def test_each_run_of_a_stored_job_is_a_tick_of_its_strip(rtdb: Rtdb, jobs: Reminders) -> None:
+    """Also of entries that tick at one instant; of an entry its own."""
+    page = stored(rtdb, jobs)
+    put(page.crons, "42", "43")
+    for key, outcome in (("42", "succeeded"), ("43", "failed")):
+        run = {"outcome": outcome, "slot": SLOT, "attempt": 1, "error": None if key == "42" else "no"}
+        rtdb.set(f"/cron-runs/remind/{SLOT}:{key}", run)
+    strips = page.get("/api/strips?names=remind,remind:43").body["strips"]
+    said = {name: [(tick["outcome"], tick["why"]) for tick in ticks] for name, ticks in strips.items()}
+    assert said == {"remind": [("succeeded", None), ("failed", "no")], "remind:43": [("failed", "no")]}
 
 
 def test_a_stored_job_is_run_by_its_entries_alone(rtdb: Rtdb, jobs: Reminders) -> None:

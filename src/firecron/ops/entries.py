@@ -67,7 +67,7 @@ def entry_row(
     lock = inspect_lock(name, database.paths.lock(name), node, now, margin)
     if entry.schedule is None:
         return EntryRow(entry, Row(_unreadable(entry, lock), lock=lock, last=by_lock(lock)))
-    own = replace(declared, name=name, schedule=entry.schedule, since=number(fields.get("since")))
+    own = replace(declared, name=name, schedule=entry.schedule, since=number(fields.get("since")), stored=None)
     next_tick = inf if is_closed(fields) else due_after(entry.schedule, max(now, own.since or 0))
     verdict = _judge(own, entry, fields, lock, now, margin, job)
     following = None if next_tick == inf else int(next_tick)

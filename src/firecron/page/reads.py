@@ -405,9 +405,9 @@ class Reads:
         row = _row(seen, name) if found is None else found.row
         declared, node = self._declared(name, row), self._node(name)
         problems: dict[str, str] = {}
-        is_stored = declared is not None and declared.stored is not None
+        is_stored = found is None and declared is not None and declared.stored is not None
         # The history of all entries may be long: it is read anew when one of them has run.
-        age = _KEPT if is_stored and not _has_just_ended(row, seen.now) else _AGE
+        age = _KEPT if (is_stored or found is not None) and not _has_just_ended(row, seen.now) else _AGE
         runs = _readable("runs", lambda: self._history(name, age), problems)
         if row is None and node is None and runs == ():
             raise UnknownJob(f"{name} is no job: the catalogue and the locks don't have it")
@@ -420,7 +420,7 @@ class Reads:
         return {
             "now": to_text(seen.now),
             "job": row and row.to_json() if found is None else self.code.entry_json(found),
-            "stored": is_stored and found is None,
+            "stored": is_stored,
             "lock": None if view is None else view.to_json(),
             "options": None
             if declared is None

@@ -127,8 +127,14 @@ class Known:
     def newest_ticks(self, most: int = MOST_TICKS) -> list[Tick]:
         """Return the newest ticks up to now, oldest first.
 
-        Those from before the schedule was declared are there if the history has them.
+        Those from before the schedule was declared are there if the history has them. Of a stored job each run is
+        one, because its entries share their ticks.
         """
+        if self.declared is not None and self.declared.stored is not None:
+            runs = [entry for entry in self.entries if entry.slot is not None][-most:]
+            return [
+                Tick(run.slot or "", run.outcome, run.duration, run.error or _REASONS.get(run.outcome)) for run in runs
+            ]
         slots = set(self._by_slot)
         if self._running is not None and _is_slot(self._running):
             slots.add(self._running)

@@ -12,14 +12,13 @@ import { counted, nowOf, schedule } from "./words.js";
 function entryRow(/** @type {Job} */ facts) {
   const { job, acts, entry, last, next, verdict } = facts;
   const [first, second, isHot] = nowOf(facts);
-  const isOdd = isHot || entry?.state === "missed";
-  const state = verdict === "retired" || !first ? entry?.state : first;
+  const state = (verdict !== "retired" && first) || entry?.state;
   return row(
     cell(markOf(verdict)),
     cell(h("span.first", h("a.name", { href: hashOf(job) }, told(entry?.key))), h("span.sub", told(schedule(facts) || "no schedule"))),
     cell(next && [h("span.first", time(next)), h("span.sub", countdown(next))]),
-    cell({ class: isOdd ? "now hot" : "now" }, h("span.first", told(state)), h("bdi.sub", second)),
-    cell(told(entry?.by)),
+    cell({ class: isHot || state === "missed" ? "now hot" : "now" }, h("span.first", told(state)), h("bdi.sub", second)),
+    cell(entry?.by && ["by ", told(entry.by)]),
     cell(last && [glyph(last), since(last.ended)]),
     cell({ class: "acts" }, mayAct() && acts.length > 0 && menuButton(job, () => known.entries.get(job)?.acts ?? [])),
   );
@@ -36,7 +35,7 @@ export class Entries {
     this.back = button("Back", () => this.turn(this.pages.slice(0, -1)));
     this.next = button("Next", () => this.turn([...this.pages, this.more]));
     this.count = button("Count", () => this.counts());
-    this.table = h("div.rows jobs", { role: "table", "aria-label": "Schedules" }, labels("Verdict", "Key", "Next", "Now", "Put by", "Last run", "Acts"));
+    this.table = h("div.rows jobs", { role: "table", "aria-label": "Schedules" }, labels("Verdict", "Key", "Next", "Now", "Put", "Last run", "Acts"));
     this.said = h("p.note", { role: "status" });
     place.replaceChildren(h("div.head", h("h2", "Schedules"), h("div.actions", this.find, this.back, this.next, this.count)), this.table, this.said);
   }
