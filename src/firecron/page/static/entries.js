@@ -25,13 +25,13 @@ function entryRow(/** @type {Job} */ facts) {
 }
 
 export class Entries {
-  constructor(/** @type {string} */ job, place) {
+  constructor(job, place) {
     this.path = `api/jobs/${encodeURIComponent(job)}/schedules`;
     // After which keys the pages begin, and the next.
     this.pages = [""];
     this.more = "";
     const button = (text, click) => h("button", { click }, text);
-    this.find = h("input", { type: "search", "aria-label": "Find keys that begin so", placeholder: "Key begins with", input: () => this.turn([""]) });
+    this.find = h("input", { type: "search", placeholder: "Key begins with", input: () => this.turn([""]) });
     this.back = button("Back", () => this.turn(this.pages.slice(0, -1)));
     this.next = button("Next", () => this.turn([...this.pages, this.more]));
     this.count = button("Count", () => this.counts());
@@ -40,15 +40,17 @@ export class Entries {
     place.replaceChildren(h("div.head", h("h2", "Schedules"), h("div.actions", this.find, this.back, this.next, this.count)), this.table, this.said);
   }
 
-  turn(/** @type {string[]} */ pages) {
+  turn(pages) {
     this.pages = pages;
     refreshView();
   }
 
   async load() {
     const { find, pages } = this;
-    const { schedules, after } = await get(`${this.path}?${new URLSearchParams({ prefix: find.value.trim(), after: pages.at(-1) ?? "" })}`);
-    if (pages !== this.pages) return;
+    const asked = new URLSearchParams({ prefix: find.value, after: pages.at(-1) ?? "" });
+    const found = await get(`${this.path}?${asked}`).catch((error) => put(this.said, described(error)));
+    if (!found || pages !== this.pages) return;
+    const { schedules, after } = found;
     this.more = after;
     known.entries = new Map(schedules.map((one) => [one.job, one]));
     list(this.table, schedules, (one) => one.job, entryRow);
