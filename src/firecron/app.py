@@ -135,10 +135,13 @@ class FireCron:
     @property
     def schedules(self) -> Schedules:
         """The stored schedules of the jobs: put, get, list, remove and count them."""
+        from firecron.jobs.parameters import not_stored
         from firecron.ops.schedules import Schedules
 
         def find(name: str) -> Parameters | None:
-            job = next((job for job in self.registry.jobs(stored=True) if job.name == name), None)
+            job = next((job for job in self.registry.jobs() if job.name == name), None)
+            if job is not None and job.parameters is None:
+                raise not_stored(name)
             return None if job is None else job.parameters
 
         return Schedules(self.database, find)

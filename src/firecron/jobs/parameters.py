@@ -80,6 +80,11 @@ def run_parameter_of(function: Callable[..., object], where: str) -> str | None:
     return next((name for name, one in parameters_in(function, where, "job").items() if takes(Run, one)), None)
 
 
+def not_stored(job: str) -> ConfigurationError:
+    """Return the error for schedules that are put for a job with one of its own."""
+    return ConfigurationError(f"the job {job!r} has its schedule in its code: only one of @scheduled has others")
+
+
 def read_parameters(job: str, node: object) -> Parameters | None:
     """Return what the catalogue says of a stored job; None if it says nothing.
 
@@ -88,7 +93,7 @@ def read_parameters(job: str, node: object) -> Parameters | None:
     if not isinstance(node, Mapping):
         return None
     if node.get("stored") is not True:
-        raise ConfigurationError(f"the job {job!r} has its schedule in its code: only one of @scheduled has others")
+        raise not_stored(job)
     text, overlap, keep = node.get("parameters"), node.get("overlap"), number(node.get("keepClosed"))
     names = text.split() if isinstance(text, str) else [_ANY]
     return Parameters(

@@ -166,7 +166,10 @@ def read_entry(job: str, key: str, node: object, now: int, database: Database) -
 
 
 class Schedules:
-    """The stored schedules of one database. `find` returns the parameters of a job whose code is here, if it is."""
+    """The stored schedules of one database. `find` returns the parameters of a job whose code is here, if it is.
+
+    It raises ConfigurationError for a job with a schedule of its own.
+    """
 
     def __init__(
         self,
@@ -454,6 +457,12 @@ class Schedules:
         return database.run(editing(decide), database.paths.lock(name), deadline)[1]
 
     def _known(self, job: str) -> Parameters | None:
+        try:
+            return self._known_here(job)
+        except ConfigurationError:
+            return None  # it is stored no more
+
+    def _known_here(self, job: str) -> Parameters | None:
         return self._find(job) or self._declared.get(job)
 
     def _known_or_declared(self, job: str) -> Parameters | None:
@@ -463,7 +472,7 @@ class Schedules:
             return None  # it is stored no more: what is left of it is mended as of an unknown job
 
     def _parameters(self, job: str) -> Parameters | None:
-        found = self._known(job)
+        found = self._known_here(job)
         if found is None:
             database = self._database
             try:

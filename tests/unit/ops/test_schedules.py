@@ -65,6 +65,10 @@ def test_a_removed_schedule_is_gone_and_its_lock_stays(crons: FireCron, rtdb: Rt
     assert crons.schedules.count("remind") == 1
     node: Any = rtdb.get(NODE)
     assert node["closed"] == "removed"
+    rtdb.set("cron-schedules/digest/:1", node)  # of a job that was stored once
+    assert [crons.schedules.remove(job, "1") for job in ("digest", "loose")] == [False, False]
+    assert crons.schedules.mend("digest") == 0
+    rtdb.set("cron-schedules/digest", None)
     assert crons.schedules.remove("remind", "nobody") is False
     assert rtdb.get("cron-schedules/remind/:nobody") is None
 
@@ -107,6 +111,7 @@ def test_keys_are_listed_by_prefix_and_page_by_page(crons: FireCron) -> None:
         ({"at": SOON, "key": "manual"}, "can't be the key"),
         ({"at": SOON, "key": "k" * 61}, "can't be the key"),
         ({"at": SOON, "job": "1"}, "can't name a lock"),
+        ({"at": SOON, "job": "digest"}, "'digest' has its schedule in its code"),
         ({"at": datetime(2020, 1, 1, tzinfo=UTC)}, "has no tick after"),
     ],
 )
