@@ -161,8 +161,9 @@ def _parse_object(data: dict[str, object], now: int | None, existing: Node, dept
         if item is None:
             continue
         check_depth(depth + 1)
-        # Most writes go below absent nodes, which have no children to look for.
-        child = parse_member(item, now, EMPTY if existing is EMPTY else existing.child(key), depth + 1)
+        # Most writes go below absent nodes, which have no children to look for, or have values that need none.
+        is_plain = existing is EMPTY or not isinstance(item, dict | list)
+        child = parse_member(item, now, EMPTY if is_plain else existing.child(key), depth + 1)
         if child is not None:
             children[key] = child
     return Node(None, compact(children), priority) if children else None

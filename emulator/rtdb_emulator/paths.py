@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from random import SystemRandom
 from urllib.parse import parse_qsl, unquote
 
@@ -64,6 +65,7 @@ def split_keys(text: str) -> Path:
     return path
 
 
+@lru_cache(1_000)  # clients ask for the same nodes again and again
 def parse_url_path(raw: str) -> Path:
     """Return the keys of a URL's percent-encoded path, whose `.json` the caller has removed."""
     return _checked([_decoded(segment) for segment in raw.split("/") if segment])
@@ -76,9 +78,14 @@ def check_depth(depth: int) -> None:
 
 def parse_url_query(raw: str) -> dict[str, str]:
     """Return the parameters of a URL's percent-encoded query."""
+    return dict(_parameters(raw))
+
+
+@lru_cache(1_000)
+def _parameters(raw: str) -> list[tuple[str, str]]:
     try:
         if not _BROKEN_ENCODING.search(raw):
-            return dict(parse_qsl(raw, keep_blank_values=True, errors="strict"))
+            return parse_qsl(raw, keep_blank_values=True, errors="strict")
     except UnicodeDecodeError:
         pass  # the error is below
     raise BadRequest("Invalid query: its percent-encoding is broken")

@@ -75,7 +75,10 @@ class Node:
         """Return the node at a path below this one; `EMPTY` if there is no such node."""
         node = self
         for key in path:
-            node = node.child(key)
+            member = node.members.get(key)  # as `child`, whose call would take most of the time
+            if member is None:
+                return EMPTY
+            node = member if isinstance(member, Node) else Node(member)
         return node
 
     def put(self, path: Path, new: Node) -> Node:

@@ -280,7 +280,10 @@ def _head_size(response: Response) -> int:
 
 
 def _headers_size(headers: list[tuple[bytes, bytes]]) -> int:
-    return sum(len(name) + len(value) + len(": \r\n") for name, value in headers) + len("\r\n")
+    size = len("\r\n") + len(headers) * len(": \r\n")
+    for name, value in headers:
+        size += len(name) + len(value)
+    return size
 
 
 # --- large bodies
