@@ -109,6 +109,8 @@ def test_commands_of_a_lock_take_an_entry(rtdb: Rtdb) -> None:
     rtdb.set(f"cron-runs/remind/{slot}:42", ended)
     rtdb.set(f"cron-runs/remind/{slot}:43", {**ended, "key": "43"})
     assert [run["key"] for run in answer(RUNS, "runs", "remind:42")["runs"]] == [f"{slot}:42"]
+    assert "schedule 4" not in call("runs", "remind:42").stdout
+    assert [word in call("runs", "remind").stdout for word in ("schedule 42", "schedule 43")] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -117,6 +119,7 @@ def test_commands_of_a_lock_take_an_entry(rtdb: Rtdb) -> None:
         ("put", "remind"),
         ("put", "remind", "42", "ever"),
         ("put", "remind", "42", "--at", "soon"),
+        ("put", "remind", "42", "--at", "2126-12-24T18:00:00"),
         ("put", "remind", "42", "0 9 * * *", "--args", "[]"),
         ("put", "remind", "manual", "0 9 * * *"),
         ("show", "remind", "42"),

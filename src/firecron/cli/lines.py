@@ -13,7 +13,7 @@ from firecron.base.instants import nearest, to_datetime, to_milliseconds
 from firecron.base.texts import plain
 from firecron.ops.holds import HoldView
 from firecron.ops.views import LockView, StepView, TickSteps, Unfinished
-from firecron.runs.entry import Entry
+from firecron.runs.entry import Entry, entry_of
 
 # --- words: `14:02:45 (13:02:45Z)`, `in 42 s`, `12 min ago`
 
@@ -268,11 +268,14 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 _LATE = 5000
 
 
-def run_lines(wanted: Sequence[Entry], among: Sequence[Entry], paper: Paper) -> list[Text]:
+def run_lines(
+    wanted: Sequence[Entry], among: Sequence[Entry], paper: Paper, *, of_one_schedule: bool = False
+) -> list[Text]:
     """Return a text for each wanted entry.
 
     Bars are scaled to the longest duration of `among`. What doesn't fit or is unusual gets a second line, below the
-    first. Without a width, everything is in one line.
+    first. Without a width, everything is in one line. `of_one_schedule`: all are of one stored schedule, and don't say
+    of which.
     """
     rows = [(_time_of(run, paper), run.outcome, "" if run.duration is None else took(run.duration)) for run in wanted]
     when, outcome, duration = [max(map(len, column), default=0) for column in zip(*rows, strict=True)] or [0, 0, 0]
@@ -289,7 +292,9 @@ def run_lines(wanted: Sequence[Entry], among: Sequence[Entry], paper: Paper) -> 
         if paper.has_bars:
             drawn = bar(run.duration or 0, longest, bars, paper.has_blocks)
             line.append("  ").append(f"{drawn:<{bars}}", RUN_STYLES[run.outcome])
-        lines.append(_finished(line, run, paper.width))
+        schedule = "" if of_one_schedule else entry_of(run.key)
+        notes = [*([f"schedule {plain(schedule)}"] if schedule else []), *_notes(run)]
+        lines.append(_finished(line, run, notes, paper.width))
     return lines
 
 
@@ -317,8 +322,7 @@ def bar(part: int, whole: int, width: int, has_blocks: bool = True) -> str:
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()
 
 
-def _finished(line: Text, run: Entry, width: int | None) -> Text:
-    notes = list(_notes(run))
+def _finished(line: Text, run: Entry, notes: list[str], width: int | None) -> Text:
     # A tick that did not run has no owner: the instance that recorded it is named as such.
     owner = f"(recorded by {run.owner})" if run.recorded_by is not None and run.owner else run.owner
     if width is None:

@@ -23,6 +23,7 @@ from firecron.lock.database import Database
 from firecron.ops.operator import LastRun, Operator, SeenLast
 from firecron.ops.views import TickSteps, Unfinished, inspect_unfinished
 from firecron.runs.entry import Entry
+from firecron.store import is_entry_name
 
 Most = Annotated[int, typer.Option("-n", min=1, max=1000, help="Number of runs to show, the newest.")]
 Steps = Annotated[bool, typer.Option("--steps", help="List the steps of each run, without their results.")]
@@ -174,7 +175,7 @@ class RunsView(View[SeenRuns]):
     def show(self, seen: SeenRuns) -> Text:
         found = seen.runs
         lines = [
-            *run_lines(found[-self.most :], found[-self.most :], _paper(self.output)),
+            *self._lines_of(found[-self.most :], found[-self.most :]),
             *_unfinished(self.output, seen),
             *_new_steps(self.output, (), seen.steps or ()),
             *_new_tracebacks((), seen.tracebacks or ()),
@@ -192,10 +193,13 @@ class RunsView(View[SeenRuns]):
             lines.append(Text(f"It is not known whether a run is under way: {seen.denied}", "dim"))
         return Text("\n").join(lines)
 
+    def _lines_of(self, runs: Sequence[Entry], among: Sequence[Entry]) -> list[Text]:
+        return run_lines(runs, among, _paper(self.output), of_one_schedule=is_entry_name(self.name))
+
     def lines(self, last: SeenRuns | None, seen: SeenRuns) -> list[Text]:
         if last is None or not (last.runs or last.unfinished):
             return [self.show(seen)]
-        lines = run_lines([run for run in seen.runs if run not in last.runs], seen.runs, _paper(self.output))
+        lines = self._lines_of([run for run in seen.runs if run not in last.runs], seen.runs)
         if seen.unfinished != last.unfinished:
             lines += _unfinished(self.output, seen)
         lines += _new_steps(self.output, last.steps or (), seen.steps or ())

@@ -215,9 +215,12 @@ def _instant(text: object, name: str) -> datetime | None:
     if text is None:
         return None
     try:
-        return datetime.fromisoformat(str(text))
+        found = datetime.fromisoformat(str(text))
     except ValueError:
         raise ConfigurationError(f"{name}={text!r} is no instant: write it like 2026-12-24T18:00:00Z") from None
+    if found.tzinfo is None:
+        raise ConfigurationError(f"{name}={text!r} has no time zone: write it like 2026-12-24T18:00:00Z")
+    return found
 
 
 # --- the lines. Pure
