@@ -166,3 +166,31 @@ def test_the_end_of_a_grace_looks_at_the_node_once_more(ran: bool) -> None:
     assert one.turn(slot()) == []
     assert [event.fields["slot"] for event in one.said("run.skipped")] == [] if ran else [slot()]
     assert [event.fields["reason"] for event in one.said("lock.refused")] == ["slot_done" if ran else "held"]
+
+
+def test_a_queued_tick_is_given_up_although_the_time_is_not_known() -> None:
+    """The end of its grace is on this machine's clock: the tick is reported, though nobody can tell the node's time."""
+    fleet = Fleet(overlap="queue")
+    one, other = fleet.instance(), fleet.instance()
+    other.hold(slot(-60))
+    one.chance.value = 0.9  # it asks every 4.55 seconds: for the last time at 59.15
+
+    def forget_the_time() -> None:
+        one.locks.clock.estimate = None
+
+    fleet.world.at(59.5, forget_the_time)
+    one.turn(slot())
+    assert [event.fields["slot"] for event in one.said("run.skipped")] == [slot()]
+
+
+def test_a_claim_that_is_dropped_without_doubts_asks_nothing() -> None:
+    """Its tick was told of already, and of no other one is it open what became of it."""
+    fleet = Fleet(overlap="queue")
+    one, other = fleet.instance(), fleet.instance()
+    other.hold(slot(-60))
+    turn = one.attempt(slot())
+    assert one.go_on(turn) is not None
+    assert turn.lane.pending is not None
+    one.network.requests()
+    one.runner.drop(turn.lane.pending)
+    assert one.network.requests() == []
