@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,20 @@ def spread(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
         ordered += head + rest[:added]
         rest = rest[added:]
     return ordered + rest
+
+
+@pytest.fixture(autouse=True)
+def no_log_handler_outlives_its_test() -> Iterator[None]:
+    """A handler that is left writes into what later tests read, or complains there that its own stream is closed."""
+    before = handlers()
+    yield
+    assert handlers() == before, "this test has set up logging, and left it so"
+
+
+def handlers() -> list[logging.Handler]:
+    """Those of all logs and of firecron's, but for pytest's own."""
+    found = logging.getLogger().handlers + logging.getLogger("firecron").handlers
+    return [handler for handler in found if not type(handler).__module__.startswith("_pytest")]
 
 
 @pytest.fixture(params=("asgi", "flask", "django"))
