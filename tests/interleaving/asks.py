@@ -13,15 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
-from greenlet import getcurrent, greenlet
+from tests.interleaving.actors import START, Actor, Checked, Node, Wire
 from tests.interleaving.checks import require
-from tests.interleaving.choices import Choices, Event, Exhaustive, Explored
+from tests.interleaving.choices import Choices, Exhaustive, play_all
 
 from firecron.base.clocks import Deadline
 from firecron.base.instants import to_text
-from firecron.errors import StoreError, Unavailable
 from firecron.lock import asks as lock_asks
 from firecron.lock.asks import VALID, AskedRun, Asks, Taking
 from firecron.lock.database import Database
@@ -32,9 +31,6 @@ from firecron.settings import load
 from firecron.store import NULL_ETAG, Snapshot
 from firecron.testing import FakeTiming
 
-Node: TypeAlias = dict[str, Any]
-
-START = 1_794_992_400_000
 TTL = 30
 LOCK, ASK = "cron-locks/job", "cron-asks/job"
 _SETTINGS = load(clock_interval=2_000)
@@ -65,50 +61,28 @@ def ask_of(who: str, slot: bool = False) -> AskedRun:
     return replace(ask, kind="slot", tick=TICK) if slot else ask
 
 
-class Actor:
-    """A process at its requests. `answers` is all that it has learnt: what it will do follows from them."""
+class AskActor(Actor):
+    """One who asks, a taker, or a tick."""
 
     def __init__(self, model: AskModel, kind: str) -> None:
+        super().__init__(kind)
         self.model = model
-        self.kind = kind
-        self.answers: list[str] = []
-        self.request: tuple[str, Callable[[], object]] | None = None
         self.is_dead = False
-        self._greenlet = greenlet(self._run)
 
-    def start(self) -> None:
-        self._greenlet.switch()
-
-    def ask(self, what: str, land: Callable[[], object]) -> object:
-        self.request = what, land
-        answer = self.model.main.switch()
-        if isinstance(answer, StoreError):
-            raise answer
-        return answer
-
-    def answer(self, answer: object) -> None:
-        self.request = None
-        self.answers.append(repr(answer))
-        self._greenlet.switch(answer)
-
-    def _run(self) -> None:
-        wire = Wire(self)
+    def act(self) -> None:
+        wire = AskWire(self)
         settings = _SETTINGS
         database = Database(
             settings=settings, store=wire, timing=self.model.timing, has_threads=False, chance=lambda: 0.5
         )
         database.clock.now(database.deadline())
-        try:
-            match self.kind.split():
-                case ["ask", who]:
-                    self.model.on_asked(who, Asks(database).make(ask_of(who)))
-                case ["take", _]:
-                    self._take(database)
-                case _:
-                    self._hold(database)
-        except StoreError:
-            pass  # it is said, and tried again by a later look
-        self.model.main.switch()
+        match self.kind.split():
+            case ["ask", who]:
+                self.model.on_asked(who, Asks(database).make(ask_of(who)))
+            case ["take", _]:
+                self._take(database)
+            case _:
+                self._hold(database)
 
     def _hold(self, database: Database) -> None:
         """Hold the lock, as the run of a tick does, and release it."""
@@ -157,28 +131,14 @@ class Actor:
             lease.release(outcome="succeeded")
 
 
-class Wire:
-    """An actor's store. What is neither the ask nor the lock is answered at once."""
+class AskWire(Wire):
+    """What is neither the ask nor the lock is answered at once."""
 
-    name = "model"
-
-    def __init__(self, actor: Actor) -> None:
+    def __init__(self, actor: AskActor) -> None:
         self.actor = actor
-
-    def connect(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def after_fork(self) -> None: ...
 
     def timestamp(self, path: str, deadline: Deadline) -> int:
         return self.actor.model.now
-
-    def keys(self, path: str, deadline: Deadline) -> list[str]:
-        return []
-
-    def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
-        return None
 
     def read(self, path: str, deadline: Deadline) -> Snapshot:
         answer = self.actor.ask(f"reads {path}", lambda: self.actor.model.snapshot(path))
@@ -198,36 +158,22 @@ class Wire:
         return values
 
 
-class AskModel:
+class AskModel(Checked[AskActor]):
     """The nodes, the actors, and what can happen next."""
 
     def __init__(self, scenario: AskScenario, choices: Choices) -> None:
+        super().__init__(choices, scenario.budget)
         self.scenario = scenario
         self.timing = FakeTiming(wall=START)
-        self._choices = choices
-        self._budget = Counter(scenario.budget)
         self.nodes: dict[str, Node] = {ASK: ask_of("ann", scenario.slot).to_node()} if scenario.is_asked else {}
         self.begun: Counter[str] = Counter()
         self.lapses: list[str] = []
         self._asked: list[str] = ["ann"] if scenario.is_asked else []
-        self._is_troubled = False
-        self._late: list[tuple[Actor, str, Callable[[], object]]] = []
-        self.trace: list[str] = []
-        self.main = getcurrent()
-        self.actors = [Actor(self, kind) for kind in scenario.actors]
+        self.actors = [AskActor(self, kind) for kind in scenario.actors]
 
     @property
     def now(self) -> int:
         return round(self.timing.wall())
-
-    def play(self) -> None:
-        """Let things happen until nothing can any more."""
-        for actor in self.actors:
-            actor.start()
-        while event := self._choices.pick((Event(name, 1.0, do) for name, do in self._events()), self.state):
-            self.trace.append(event.label)
-            event.do()
-        self._at_end()
 
     def state(self) -> Hashable:
         return (
@@ -243,44 +189,16 @@ class AskModel:
 
     def _events(self) -> Iterator[tuple[str, Callable[[], None]]]:
         for actor in self.actors:
-            if actor.request is None:
-                continue
-            name = f"{actor.kind} {actor.request[0]}"
-            yield name, partial(self._land, actor)
-            if self._budget["lose"] and " reads " not in name:
-                yield f"{name}, which is late", partial(self._lose, actor, "later")
-                yield f"{name}, without a reply", partial(self._lose, actor, "now")
-            if self._budget["kill"]:
-                yield f"{actor.kind} is killed", partial(self._kill, actor)
-        for late in self._late:
-            yield f"{late[0].kind} {late[1]} after all", partial(self._arrive, late)
+            if actor.request is not None:
+                yield from self._requests(actor, "kill", is_write=not actor.request[0].startswith("reads "))
+        yield from self._late_ones()
         for name in PASSES:
             if self._budget[name] and any(actor.request for actor in self.actors):
                 yield f"a {name} passes", partial(self._pass, name)
 
-    def _land(self, actor: Actor) -> None:
-        assert actor.request is not None
-        actor.answer(actor.request[1]())
-
-    def _lose(self, actor: Actor, when: str) -> None:
-        assert actor.request is not None
-        self._budget["lose"] -= 1
-        self._is_troubled = True
-        what, land = actor.request
-        if when == "now":
-            land()
-        else:
-            self._late.append((actor, what, land))
-        actor.answer(Unavailable("no reply"))
-
-    def _arrive(self, late: tuple[Actor, str, Callable[[], object]]) -> None:
-        self._late.remove(late)
-        late[2]()
-
-    def _kill(self, actor: Actor) -> None:
-        self._budget["kill"] -= 1
-        self._is_troubled = actor.is_dead = True
-        actor.request = None
+    def _end(self, actor: AskActor, ends: str) -> None:
+        super()._end(actor, ends)
+        actor.is_dead = True
 
     def _pass(self, name: str) -> None:
         self._budget[name] -= 1
@@ -314,10 +232,10 @@ class AskModel:
         else:
             require(standing.id != ask_of(who).id, "somebody is told that the ask in the way is their own")
 
-    def on_lease(self, actor: Actor, ends: float | None) -> None:
+    def on_lease(self, actor: AskActor, ends: float | None) -> None:
         require(ends is None or self.timing.mono() < ends, f"{actor.kind} begins although its lease is over")
 
-    def on_begun(self, actor: Actor, ask: AskedRun) -> None:
+    def on_begun(self, actor: AskActor, ask: AskedRun) -> None:
         self.begun[ask.id] += 1
         require(self.begun[ask.id] == 1, f"{actor.kind} begins what another one has begun")
         require(self.now < ask.at + VALID + TTL * 1000, f"{actor.kind} begins an ask that is long over")
@@ -341,16 +259,5 @@ class AskModel:
 
 
 def explore_asks(scenario: AskScenario) -> Exhaustive:
-    """Play every order of what can happen. Raise Violation, with what happened, if something must not be."""
-    choices = Exhaustive()
-    while choices.has_more:
-        model = AskModel(scenario, choices)
-        try:
-            model.play()
-        except Explored as known:
-            choices.played(known.interleavings)
-        except AssertionError as error:
-            raise type(error)(f"{error}\n" + "\n".join(model.trace)) from error
-        else:
-            choices.played()
-    return choices
+    """Play every order of what can happen."""
+    return play_all(partial(AskModel, scenario))

@@ -98,6 +98,30 @@ class Exhaustive:
         self.has_more = False
 
 
+class Playable(Protocol):
+    """A model that plays itself, and notes what happened."""
+
+    trace: list[str]
+
+    def play(self) -> None: ...
+
+
+def play_all(make: Callable[[Choices], Playable]) -> Exhaustive:
+    """Play every order of what can happen. Raise Violation, with what happened, if something must not be."""
+    choices = Exhaustive()
+    while choices.has_more:
+        model = make(choices)
+        try:
+            model.play()
+        except Explored as known:
+            choices.played(known.interleavings)
+        except AssertionError as error:
+            raise type(error)(f"{error}\n" + "\n".join(model.trace)) from error
+        else:
+            choices.played()
+    return choices
+
+
 class Seeded:
     """One possibility, by chance and by weight."""
 

@@ -19,7 +19,7 @@ from functools import cache, partial
 from typing import Any, TypeAlias
 
 from tests.interleaving.checks import require
-from tests.interleaving.choices import Choices, Event, Exhaustive, Explored, Seeded
+from tests.interleaving.choices import Choices, Event, Exhaustive, Seeded, play_all
 
 from firecron.base.clocks import Moment
 from firecron.base.instants import to_milliseconds, to_text
@@ -332,19 +332,8 @@ class EntryModel:
 
 
 def explore_entries(scenario: EntryScenario) -> Exhaustive:
-    """Play every order of what can happen. Raise Violation, with what happened, if something must not be."""
-    choices = Exhaustive()
-    while choices.has_more:
-        model = EntryModel(scenario, choices)
-        try:
-            model.play()
-        except Explored as known:
-            choices.played(known.interleavings)
-        except AssertionError as error:
-            raise type(error)(f"{error}\n" + "\n".join(model.trace)) from error
-        else:
-            choices.played()
-    return choices
+    """Play every order of what can happen."""
+    return play_all(partial(EntryModel, scenario))
 
 
 KINDS = ("put", "put args", "put other", "remove", "claim", "claim briefly", "look", "look")

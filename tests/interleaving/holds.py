@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any, TypeAlias
+from typing import Any
 
-from greenlet import getcurrent, greenlet
+from tests.interleaving.actors import START, Actor, Checked, Node, Wire
 from tests.interleaving.checks import require
-from tests.interleaving.choices import Choices, Event, Exhaustive, Explored, Seeded
+from tests.interleaving.choices import Choices, Exhaustive, Seeded, play_all
 
 from firecron.base.clocks import Deadline
 from firecron.base.instants import to_datetime
-from firecron.errors import Denied, StoreError, Unavailable
+from firecron.errors import Denied
 from firecron.jobs.catalogue import read_declared
 from firecron.lock.database import Database
 from firecron.lock.fields import PAUSE_FIELDS, Pause, hold_name, pause_in
@@ -35,9 +34,6 @@ from firecron.settings import load
 from firecron.store import NULL_ETAG, Snapshot
 from firecron.testing import FakeTiming
 
-Node: TypeAlias = dict[str, Any]
-
-START = 1_794_992_400_000
 HOUR = 3_600_000
 LOCK, JOBS, HOLDS = "cron-locks/job", "cron-jobs", "cron-hold"
 ENTRY: Node = {"line": "0 9 * * *", "service": "api"}
@@ -74,16 +70,12 @@ class Frozen(FakeTiming):
         """Wait for nothing."""
 
 
-class Actor:
-    """A process at its requests. `answers` is all that it has learnt: what it will do follows from them."""
+class HoldActor(Actor):
+    """One who holds or takes a hold back, a program, or a run."""
 
     def __init__(self, model: HoldModel, kind: str) -> None:
+        super().__init__(kind)
         self.model = model
-        self.kind = kind
-        self.answers: list[str] = []
-        self.request: tuple[str, Callable[[], object]] | None = None
-        self.has_begun = False
-        self._greenlet = greenlet(self._run)
 
     @property
     def hold(self) -> str:
@@ -93,10 +85,6 @@ class Actor:
     @property
     def _own(self) -> str:
         return f"{HOLDS}/{NAMES.get(self.hold)}"
-
-    def start(self) -> None:
-        self.has_begun = True
-        self._greenlet.switch()
 
     def ask(self, what: str, land: Callable[[], object]) -> object:
         """Stop at a request until the checker lets it land, and return its answer.
@@ -109,35 +97,22 @@ class Actor:
         )
         if is_early and self.hold and what.startswith("reads"):
             return land()
-        self.request = what, land
-        answer = self.model.main.switch()
-        if isinstance(answer, StoreError):
-            raise answer
-        return answer
+        return super().ask(what, land)
 
-    def answer(self, answer: object) -> None:
-        self.request = None
-        self.answers.append(repr(answer))
-        self._greenlet.switch(answer)
-
-    def _run(self) -> None:
+    def act(self) -> None:
         database = database_of(self.kind)
         wire = database.store
-        assert isinstance(wire, Wire)
+        assert isinstance(wire, HoldWire)
         wire.actor = self
-        try:
-            match self.kind.split():
-                case ["hold", by]:
-                    Holds(database).hold(to_datetime(ENDS[by]), "migrating", by=by)
-                case ["unhold", by]:
-                    Holds(database).unhold(NAMES[by], by=by)
-                case ["declare"]:
-                    declare(database)
-                case _:
-                    database.run(editing(claimed), LOCK, database.deadline())
-        except StoreError:
-            pass  # it is said, and what it has done stays
-        self.model.main.switch()
+        match self.kind.split():
+            case ["hold", by]:
+                Holds(database).hold(to_datetime(ENDS[by]), "migrating", by=by)
+            case ["unhold", by]:
+                Holds(database).unhold(NAMES[by], by=by)
+            case ["declare"]:
+                declare(database)
+            case _:
+                database.run(editing(claimed), LOCK, database.deadline())
 
 
 def declare(database: Database) -> None:
@@ -151,26 +126,10 @@ def claimed(node: object, now: int) -> Node:
     return {**(node if isinstance(node, dict) else {}), "claims": 1}
 
 
-class Wire:
-    """An actor's store. What is neither of the holds, the catalogue nor the lock is answered at once."""
+class HoldWire(Wire):
+    """What is neither of the holds, the catalogue nor the lock is answered at once."""
 
-    name = "model"
-    actor: Actor
-
-    def connect(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def after_fork(self) -> None: ...
-
-    def timestamp(self, path: str, deadline: Deadline) -> int:
-        return START
-
-    def keys(self, path: str, deadline: Deadline) -> list[str]:
-        return []
-
-    def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
-        return None
+    actor: HoldActor
 
     def read(self, path: str, deadline: Deadline) -> Snapshot:
         answer = self.actor.ask(f"reads {path}", lambda: self.actor.model.snapshot(path))
@@ -197,16 +156,15 @@ class Wire:
 @cache
 def database_of(kind: str) -> Database:
     """The database as the actors of this kind see it, one in each run: to make one takes longer than a run."""
-    return Database(settings=load(), store=Wire(), timing=Frozen(wall=START), has_threads=False, chance=lambda: 0.5)
+    return Database(settings=load(), store=HoldWire(), timing=Frozen(wall=START), has_threads=False, chance=lambda: 0.5)
 
 
-class HoldModel:
+class HoldModel(Checked[HoldActor]):
     """The nodes, the actors, and what can happen next."""
 
     def __init__(self, scenario: HoldScenario, choices: Choices) -> None:
+        super().__init__(choices, scenario.budget)
         self.scenario = scenario
-        self._choices = choices
-        self._budget = Counter(scenario.budget)
         self._deeds = list(scenario.deeds)
         self.nodes: dict[str, Any] = {f"{JOBS}/other": ENTRY}
         if scenario.is_declared:
@@ -217,23 +175,12 @@ class HoldModel:
         self.words: Node = {key: value for key, value in (scenario.before or {}).items() if key in PAUSE_FIELDS}
         # The holds that were written before the operator has resumed the job.
         self._resumed_since: frozenset[str] = frozenset()
-        self._is_troubled = False
-        self._late: list[tuple[Actor, str, Callable[[], object]]] = []
-        self.trace: list[str] = []
-        self.main = getcurrent()
-        self.actors = [Actor(self, kind) for kind in scenario.actors]
+        self.actors = [HoldActor(self, kind) for kind in scenario.actors]
 
     # --- what happens
 
-    def play(self) -> None:
-        """Let things happen until nothing can any more."""
-        for actor in self.actors:
-            if not actor.kind.startswith("unhold"):
-                actor.start()
-        while event := self._choices.pick((Event(name, 1.0, do) for name, do in self._events()), self.state):
-            self.trace.append(event.label)
-            event.do()
-        self._at_end()
+    def begins_at_once(self, actor: HoldActor) -> bool:
+        return not actor.kind.startswith("unhold")
 
     def state(self) -> Hashable:
         return (
@@ -251,45 +198,12 @@ class HoldModel:
         for actor in self.actors:
             if not actor.has_begun and f"{HOLDS}/{NAMES[actor.hold]}" in self.nodes:
                 yield f"{actor.kind} begins", actor.start
-            if actor.request is None:
-                continue
-            name = f"{actor.kind} {actor.request[0]}"
-            yield name, partial(self._land, actor)
-            if self._budget["lose"] and " writes " in name:
-                yield f"{name}, which is late", partial(self._lose, actor, "later")
-                yield f"{name}, without a reply", partial(self._lose, actor, "now")
-            if self._budget["crash"]:
-                yield f"{actor.kind} dies", partial(self._crash, actor)
-        for late in self._late:
-            yield f"{late[0].kind} {late[1]} after all", partial(self._arrive, late)
+            if actor.request is not None:
+                yield from self._requests(actor, "crash", is_write=actor.request[0].startswith("writes "))
+        yield from self._late_ones()
         for deed in self._deeds:
             if self._may(deed):
                 yield f"an operator: {deed}", partial(self._do, deed)
-
-    def _land(self, actor: Actor) -> None:
-        assert actor.request is not None
-        actor.answer(actor.request[1]())
-
-    def _lose(self, actor: Actor, when: str) -> None:
-        """Give a write up that has landed, or that lands at any time after this: at the end of all it is lost."""
-        assert actor.request is not None
-        self._budget["lose"] -= 1
-        self._is_troubled = True
-        what, land = actor.request
-        if when == "now":
-            land()
-        else:
-            self._late.append((actor, what, land))
-        actor.answer(Unavailable("no reply"))
-
-    def _arrive(self, late: tuple[Actor, str, Callable[[], object]]) -> None:
-        self._late.remove(late)
-        late[2]()
-
-    def _crash(self, actor: Actor) -> None:
-        self._budget["crash"] -= 1
-        self._is_troubled = True
-        actor.request = None
 
     # --- the operator
 
@@ -339,7 +253,7 @@ class HoldModel:
     def matches(self, path: str, etag: str) -> bool:
         return self._one(path).etag == etag
 
-    def swap(self, actor: Actor, path: str, etag: str, node: Node | None) -> str | Snapshot | Denied:
+    def swap(self, actor: HoldActor, path: str, etag: str, node: Node | None) -> str | Snapshot | Denied:
         if not self.matches(path, etag):
             return self._one(path)
         if path == LOCK and node is not None:
@@ -351,7 +265,7 @@ class HoldModel:
         self.put_all(actor, {path: node})
         return self._one(path).etag
 
-    def put_all(self, actor: Actor, values: Mapping[str, object]) -> None:
+    def put_all(self, actor: HoldActor, values: Mapping[str, object]) -> None:
         for path, node in values.items():
             self.nodes = {key: value for key, value in self.nodes.items() if key != path}
             if node is not None:
@@ -363,7 +277,7 @@ class HoldModel:
 
     # --- what must hold
 
-    def _on_write(self, actor: Actor, before: Node, after: Node) -> None:
+    def _on_write(self, actor: HoldActor, before: Node, after: Node) -> None:
         """The lock was written by a compare-and-swap."""
         ours = {*PAUSE_FIELDS, "resumedAt"}
         others = [{key: value for key, value in node.items() if key not in ours} for node in (before, after)]
@@ -404,19 +318,8 @@ def _said(pause: Pause | None) -> Hashable:
 
 
 def explore_holds(scenario: HoldScenario) -> Exhaustive:
-    """Play every order of what can happen. Raise Violation, with what happened, if something must not be."""
-    choices = Exhaustive()
-    while choices.has_more:
-        model = HoldModel(scenario, choices)
-        try:
-            model.play()
-        except Explored as known:
-            choices.played(known.interleavings)
-        except AssertionError as error:
-            raise type(error)(f"{error}\n" + "\n".join(model.trace)) from error
-        else:
-            choices.played()
-    return choices
+    """Play every order of what can happen."""
+    return play_all(partial(HoldModel, scenario))
 
 
 DEEDS = (

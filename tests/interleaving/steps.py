@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from tests.interleaving.checks import require
-from tests.interleaving.choices import Choices, Event, Exhaustive, Explored
+from tests.interleaving.choices import Choices, Event, Exhaustive, play_all
 
 from firecron.errors import Denied, LeaseLost, StepInDoubt, StoreError, Unavailable
 from firecron.lock.protocol import ABSENT, Action, BackOff, Exchange, Read, Swap, Swapped
@@ -345,16 +346,5 @@ class StepModel:
 
 
 def explore_steps(scenario: StepScenario) -> Exhaustive:
-    """Play every order of what can happen. Raise Violation, with what happened, if something must not be."""
-    choices = Exhaustive()
-    while choices.has_more:
-        model = StepModel(scenario, choices)
-        try:
-            model.play()
-        except Explored as known:
-            choices.played(known.interleavings)
-        except AssertionError as error:
-            raise type(error)(f"{error}\n" + "\n".join(model.trace)) from error
-        else:
-            choices.played()
-    return choices
+    """Play every order of what can happen."""
+    return play_all(partial(StepModel, scenario))
