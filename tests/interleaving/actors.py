@@ -126,7 +126,7 @@ class Checked(ABC, Generic[A]):
             yield f"{name}, which is late", partial(self._lose, actor, "later")
             yield f"{name}, without a reply", partial(self._lose, actor, "now")
         if self._budget[ends]:
-            yield f"{actor.kind}: {ends}", partial(self._end, actor, ends)
+            yield f"{actor.kind}: {ends}", partial(self.end, actor, ends)
 
     def _late_ones(self) -> Iterator[tuple[str, Callable[[], None]]]:
         for late in self._late:
@@ -152,7 +152,7 @@ class Checked(ABC, Generic[A]):
         self._late.remove(late)
         late[2]()
 
-    def _end(self, actor: A, ends: str) -> None:
+    def end(self, actor: A, ends: str) -> None:
         self._budget[ends] -= 1
         self._is_troubled = True
         actor.request = None

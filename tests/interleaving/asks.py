@@ -196,8 +196,8 @@ class AskModel(Checked[AskActor]):
             if self._budget[name] and any(actor.request for actor in self.actors):
                 yield f"a {name} passes", partial(self._pass, name)
 
-    def _end(self, actor: AskActor, ends: str) -> None:
-        super()._end(actor, ends)
+    def end(self, actor: AskActor, ends: str) -> None:
+        super().end(actor, ends)
         actor.is_dead = True
 
     def _pass(self, name: str) -> None:
