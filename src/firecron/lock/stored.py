@@ -49,7 +49,8 @@ finds another ETag reads, and decides again:
     a frozen looker              what it claims or writes later needs the ETag of what it has read. `since` and the
                                  slots only rise, so no state comes back
     a reply that is lost         the node is read again: a put, a remove or a look that was applied finds what it has
-                                 sent, and a claim finds its own token
+                                 sent, and a claim finds its own token. Its run has what the entry had when it was
+                                 claimed, although the node may say something else since
     a looker that dies between   the node has the outcome and what was passed. The entries of the history are lacking:
       its write and the history  those of missed ticks come with the next claim, that of a died run doesn't
     a put that lands late        it needs the ETag of then. Onto an absent node it could land only after a removal and

@@ -528,8 +528,11 @@ class Runner:
 
 
 def _as_claimed(job: Job, claimed: Claimed) -> Job:
-    """Return the job with the schedule and the arguments that its entry had as it was claimed."""
-    return job if job.declared is None else job.entry(job.name, claimed.held.record.kept)
+    """Return the job with the schedule and the arguments that its entry had as it was claimed.
+
+    The node may say something else since: it may have been removed, or edited, before the claim was found to be made.
+    """
+    return job if job.declared is None else job.entry(job.name, claimed.held.replaced.kept)
 
 
 def _still_runs(job: Job) -> Result:

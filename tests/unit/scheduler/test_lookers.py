@@ -355,6 +355,32 @@ def test_a_look_whose_reply_is_lost_leaves_the_history(interrupted: tuple[FireCr
     }
 
 
+@pytest.mark.parametrize("what", ["removes it", "puts it with other arguments", "types a line that is none"])
+def test_a_run_has_what_its_entry_had_when_it_was_claimed(
+    interrupted: tuple[FireCron, Interrupted, FakeClock], reminders: Reminders, what: str
+) -> None:
+    """The reply to the claim is lost, and somebody changes the entry before the node is read again."""
+    crons, store, clock = interrupted
+    crons.schedules.put("remind", "42", "0 9 * * *", args={"event": "dinner"})
+
+    def change() -> None:
+        match what.split()[0]:
+            case "removes":
+                assert crons.schedules.remove("remind", "42")  # a run is under way
+            case "puts":
+                crons.schedules.put("remind", "42", "0 9 * * *", args={"event": "lunch"})
+            case _:
+                store.set("cron-schedules/remind/:42/line", "never")
+        lose()
+
+    clock.advance(120)
+    store.after = change
+    crons.engine.lookers.look(crons.registry.get("remind"))
+    assert reminders.sent == [(f"remind:42:{NINE}", "dinner")]
+    left: Any = store.get("cron-schedules/remind/:42")
+    assert (left["outcome"], "releasedAt" in left) == ("succeeded", True)
+
+
 def test_a_deletion_leaves_the_steps_of_a_run_that_a_put_has_let_begin(
     interrupted: tuple[FireCron, Interrupted, FakeClock],
 ) -> None:
