@@ -41,6 +41,7 @@ if "INTERLEAVINGS" in os.environ:
         "two takers without a lease, a lost reply": AskScenario(TWO, {"lose": 1}, lease=False),
         "two takers, one is killed, a minute passes": AskScenario(TWO, {"kill": 1, "minute": 1}),
         "two takers of a tick, a lost reply": AskScenario(TWO, {"lose": 1}, slot=True),
+        "two takers of what has no reply": AskScenario(("ask ann", *TWO), {"lose": 1}, is_asked=False),
         "two takers and a tick": AskScenario((*TWO, "tick"), {"minute": 1}),
         "two takers and one that asks": AskScenario((*TWO, "ask bob"), {"five": 1, "kill": 1}),
     }
@@ -131,7 +132,6 @@ BREAKS: dict[str, tuple[Break, AskScenario, str]] = {
         CASES["two takers, a minute passes"],
         "neither run nor said",
     ),
-    "it_is_removed_first": (it_is_removed_first, CASES["a lost reply"], "neither run nor said"),
     "a_claimed_tick_is_declined": (
         a_claimed_tick_is_declined,
         CASES["two takers of a tick"],
@@ -142,6 +142,7 @@ BREAKS: dict[str, tuple[Break, AskScenario, str]] = {
         CASES["two takers of a tick without a lease"],
         "which was not run",
     ),
+    "it_is_removed_first": (it_is_removed_first, CASES["two takers, a minute passes"], "neither run nor said"),
     "an_ask_replaces_another": (
         an_ask_replaces_another,
         CASES["two that ask"],

@@ -21,6 +21,8 @@ ASK_MUTANTS = (
         ('return "mine" if found.taken_by == token else "taken"', 'return "taken"', TAKERS),
         ('return "over" if found.is_over(now) else {**node,', "return {**node,", TAKERS),
         ("if ends is None or self._database.timing.mono() < ends:", "if True:", ORDERS),
+        ("editing(decide, once=True)", "editing(decide)", TAKERS),
+        ("            is_sent = True\n", "", TAKERS),
         ("            asks.lapse(self.ask,", "            _ = (self.ask,", TAKERS),
         ("    if not has_lease:\n        return True\n", "", ORDERS),
         ("    return is_live and ", "    return ", TAKERS),

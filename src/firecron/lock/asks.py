@@ -35,11 +35,13 @@ as with `overlap="allow"`. What may interleave, and what becomes of it:
 
 A reply that is lost:
 
-    to the ask                       the node is read: it has this id, or is free, or another's
+    to the ask                       the node is read: it has this id, or another's. If nothing is there, it may have
+                                     been run already: it is not written again, and that is an error
     to the acquisition               the lock is read, as ever
     to `takenBy`                     the node is read: it has this token, or another one, or none
     to `takenBy`, and no answer      the lock is given back. It may land: the same token is used again, and recognised
-    to the deletion                  it is done again by whoever sees the ask once it is over
+    to the deletion                  the node is read, and it is done again; by whoever sees the ask once it is over, if
+                                     nothing answers
 
 Killed, as by `kill -9`:
 
@@ -61,10 +63,10 @@ from typing import Literal, TypeAlias, get_args
 
 from firecron.base.instants import number, to_milliseconds, to_text
 from firecron.base.texts import plain
-from firecron.errors import Denied
+from firecron.errors import Denied, Unavailable
 from firecron.lock.audit_log import AuditLog
 from firecron.lock.database import Database
-from firecron.lock.protocol import Exchange, editing
+from firecron.lock.protocol import BackOff, Exchange, Swap, Swapped, editing, expect, overtaken, reading
 from firecron.lock.refusal import Refusal
 from firecron.store import Snapshot, is_name
 
@@ -184,6 +186,25 @@ def may_be_claimed_for(ask: AskedRun, refusal: Refusal, has_lease: bool, now: in
     return is_live and refusal.unfinished == ask.tick
 
 
+def removing(ask: AskedRun) -> Exchange[bool]:
+    """Delete the node of an ask. Return whether this call did it, as if it is gone after a write without an answer."""
+    snapshot, tries, is_sent = (yield from reading()), 0, False
+    while (found := read_ask(ask.job, snapshot.node)) is not None and found.id == ask.id:
+        tries += 1
+        try:
+            answer = yield Swap(snapshot.etag, None)
+        except Unavailable as error:
+            is_sent = True
+            yield BackOff(tries, error)
+            snapshot = yield from reading()
+            continue
+        if isinstance(answer, Swapped):
+            return True
+        snapshot = expect(answer, Snapshot)
+        yield from overtaken(tries)
+    return is_sent
+
+
 # --- the asks of a database
 
 
@@ -210,7 +231,8 @@ class Asks:
 
         deadline = self._database.deadline(self._database.settings.acquire_timeout)
         path = self._database.paths.ask(ask.job)
-        _, standing = self._database.run(editing(decide), path, deadline)
+        # An ask that is gone may have been run: to write it again would begin it again.
+        _, standing = self._database.run(editing(decide, once=True), path, deadline)
         if isinstance(standing, Standing):
             return standing.ask
         for over in found:
@@ -234,23 +256,19 @@ class Asks:
         return None if why == "mine" else why
 
     def remove(self, ask: AskedRun) -> bool:
-        """Delete the node of an ask. Return whether this call did it. Raise StoreError."""
-        path, deadline = self._database.paths.ask(ask.job), self._database.deadline()
-        snapshot = self._database.store.read(path, deadline)
-        while (found := read_ask(ask.job, snapshot.node)) is not None and found.id == ask.id:
-            answer = self._database.store.swap(path, snapshot.etag, None, deadline)
-            if not isinstance(answer, Snapshot):
-                return True
-            snapshot = answer
-        return False
+        """Delete the node of an ask. Return whether this call did it, or may have. Raise StoreError if it failed."""
+        deadline = self._database.deadline(self._database.settings.acquire_timeout)
+        return self._database.run(removing(ask), self._database.paths.ask(ask.job), deadline)
 
     def decline(self, ask: AskedRun, why: str) -> bool:
         """Remove an ask that nobody can run, with the reason. Return whether this call did it. Raise StoreError."""
         # Under the rules only what is taken, or over, is removed.
-        is_removed = self.take(ask, secrets.token_hex(6), None) is None and self.remove(ask)
-        if is_removed:
-            self.lapse(ask, why)
-        return is_removed
+        if self.take(ask, secrets.token_hex(6), None) is not None:
+            return False
+        # Nobody runs it any more. The reason comes first: once the ask is gone, nobody else would say it.
+        self.lapse(ask, why)
+        self.remove(ask)
+        return True
 
     def lapse(self, ask: AskedRun, why: str) -> None:
         """Record that an ask was not run, and why."""

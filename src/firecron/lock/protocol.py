@@ -311,6 +311,8 @@ def editing(
     decide: Callable[[object, int], Mapping[str, object] | T],
     known: Snapshot | None = None,
     look: LookOptions | None = None,
+    *,
+    once: bool = False,
 ) -> Exchange[tuple[Snapshot, T | None]]:
     """Write what `decide` makes of the node at a time of RTDB's clock. Return the node after that, and None.
 
@@ -318,7 +320,8 @@ def editing(
     Raise StoreError if it is not known whether the node was written. `known` is the node as it was last seen: a write
     may be based on it, an answer never. Any client may do this, not only a holder.
 
-    After a lost reply the node may be read as it was sent: then it was written, and `decide` is not asked again.
+    After a lost reply the node may be read as it was sent: then it was written, and `decide` is not asked again. If
+    there is no node then, `once` says that it may have been written, and deleted since: that is Unavailable.
     """
     snapshot, is_fresh = (known, False) if known is not None else ((yield from reading()), True)
     tries, unanswered = 0, list[object]()
@@ -333,6 +336,8 @@ def editing(
                 return snapshot, node
             snapshot, is_fresh = (yield from reading()), True
             continue
+        if once and unanswered and snapshot.node is None:
+            raise Unavailable("no answer came to a write, and nothing is there: it may have been dealt with already")
         node = dict(node) if look is None else finished(node, look, now.server)
         try:
             answer = yield Swap(snapshot.etag, node)

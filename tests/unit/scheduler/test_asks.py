@@ -470,6 +470,49 @@ def test_where_no_lock_keeps_takers_apart_the_swap_does(options: dict[str, objec
     assert bench.node() is None
 
 
+def test_an_ask_without_an_answer_is_not_written_again() -> None:
+    """It has been taken, run and removed before its writer reads the node: that is not known, and it runs once."""
+    bench = Bench()
+    bench.several(1, hears=True)
+    network = bench.operator.network
+    network.next("swap", after=failing(Unavailable("the reply was lost")))
+    network.next("read")
+    network.next("read", before=lambda: bench.world.advance(10))
+    with pytest.raises(Unavailable, match="may have been dealt with already"):
+        bench.ask()
+    bench.world.advance(90)
+    assert len(bench.runs) == 1
+
+
+def test_an_ask_without_an_answer_that_did_not_arrive_is_an_error_too() -> None:
+    """Nobody can tell it from one that was run, so it isn't written again. An ask that stands is made."""
+    bench = Bench()
+    bench.operator.network.next("swap", before=failing(Unavailable("it was lost")))
+    with pytest.raises(Unavailable):
+        bench.ask()
+    assert bench.node() is None
+    bench.operator.network.next("swap", after=failing(Unavailable("the reply was lost")))
+    assert bench.ask().id == bench.node()["id"]
+
+
+def test_an_ask_that_nobody_can_run_is_removed_with_the_reason_whatever_becomes_of_the_reply() -> None:
+    """The removal is done, and its reply is lost: it is done once, and the reason is among the acts."""
+    bench = Bench("*/30 * * * *")
+    (one,) = bench.several(1, hears=False)
+    ask = new_ask(NAME, "ann@laptop", bench.world.now(), None, "slot", slot(-1800))
+    asks = Asks(one.locks.database)
+    assert asks.make(ask) is None
+    one.network.next("swap")
+    one.network.next("swap", after=failing(Unavailable("the reply was lost")))
+    assert asks.decline(ask, "somebody was faster")
+    assert bench.node() is None
+    assert bench.lapses() == ["somebody was faster"]
+    assert asks.make(ask) is None
+    one.network.next("swap", after=failing(Unavailable("the reply was lost")))
+    assert asks.remove(ask)  # so whoever has removed what is over says why
+    assert not asks.remove(ask)
+
+
 def test_two_that_ask() -> None:
     """The second is told who was first, also if both have found nothing there; over, another one takes its place."""
     bench = Bench()

@@ -364,7 +364,7 @@ def test_a_run_has_what_its_entry_had_when_it_was_claimed(
     crons.schedules.put("remind", "42", "0 9 * * *", args={"event": "dinner"})
 
     def change() -> None:
-        match what.split()[0]:
+        match what.partition(" ")[0]:
             case "removes":
                 assert crons.schedules.remove("remind", "42")  # a run is under way
             case "puts":
