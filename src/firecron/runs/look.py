@@ -131,12 +131,11 @@ def evaluate(node: object, options: JobOptions, now: int, margin: int, hold: Pau
     if schedule is None:
         return Later(now + HOUR) if is_live else Written(_malformed(node, str(problem), look, now))
     seen, options = as_of_since(current), replace(options, schedule=schedule)
-    due = _due(schedule, seen, options, now)
+    due, pause = _due(schedule, seen, options, now), _pause(node, hold, now)
     if is_live:
         assert record is not None, "what is live has a record"
-        may_wait = options.waits and due is not None and record.releasedAt is None
+        may_wait = options.waits and due is not None and record.releasedAt is None and pause is None
         return Attempted(due) if may_wait else _later(node, look, now, record.free_at(margin), is_live=True)
-    pause = _pause(node, hold, now)
     if pause is None:
         is_late = due is not None and options.asks_in_waves and is_late_for(seen, due, now, margin)
         if choose(seen, options, None if is_late else due, now, margin) is not None:

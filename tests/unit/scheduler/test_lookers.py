@@ -14,7 +14,9 @@ from firecron import FireCron, LockService, Run, scheduled
 from firecron.base.clocks import Deadline
 from firecron.base.instants import to_milliseconds
 from firecron.errors import NoIndex, StoreError, Unavailable
+from firecron.lock.fields import Pause
 from firecron.lock.waiting import Follow, Update
+from firecron.runs.look import Attempted, Later, evaluate
 from firecron.scheduler.lookers import Lookers
 from firecron.settings import load
 from firecron.testing import FakeClock, MemoryStore, Rehearsal
@@ -182,6 +184,22 @@ def test_the_registry_takes_the_name_of_an_entry(reminders: Reminders) -> None:
     assert next_hour() == ["remind:42"]
     registry.resume("remind:43", everywhere=True)
     assert next_hour() == ["remind:42", "remind:43"]
+
+
+@pytest.mark.parametrize(("is_paused", "expected"), [(False, Attempted), (True, Later)])
+def test_no_tick_of_a_paused_job_waits_for_the_run_before_it(is_paused: bool, expected: type[object]) -> None:
+    """Else it would begin as soon as that run ends, although the pause has come long before the tick."""
+
+    @scheduled("queued", lock_ttl=60, overlap="queue")
+    def queued() -> None:
+        """Never called."""
+
+    job = FireCron(queued, settings=load(), store=MemoryStore(lambda: 0)).registry.get("queued")
+    nine = to_milliseconds(NINE)
+    node = {"every": 60, "since": nine - 60_000, "slot": NINE, "unfinished": NINE, "fence": nine, "holder": "it"}
+    node |= {"acquiredAt": nine, "expiresAt": nine + 120_000, "attempt": 1, "nextAt": nine + 60_000}
+    hold = Pause(True, "ann", nine, None, None) if is_paused else None
+    assert isinstance(evaluate(node, job.options, nine + 60_000, 1_000, hold), expected)
 
 
 def test_a_malformed_entry_hides_no_other(test: Rehearsal, reminders: Reminders) -> None:
