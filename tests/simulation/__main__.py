@@ -10,7 +10,8 @@
     --jobs N       in so many processes
 
 Seeds from 1000000 on also have recorded steps, ticks at even distances, and runs that are cancelled. From 2000000 on
-they are the worlds of `fleets/wider.py`, in turn, and from 3000000 on worlds of leaders.
+they are the worlds of `fleets/wider.py`, in turn, from 3000000 on worlds of leaders, from 4000000 on worlds with stored
+schedules, and from 5000000 on worlds with holds, and with asks for runs.
 
 The exit code is 1 if a seed breaks the contract, or a break is not found.
 """

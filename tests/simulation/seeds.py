@@ -1,4 +1,5 @@
-"""What the numbers of seeds mean: plain worlds, and those that have more (`fleets/richer`, `wider` and `reigns`).
+"""What the numbers of seeds mean: plain worlds, and those that have more (`fleets/richer`, `wider`, `reigns`, `entries`
+and `held`).
 
 No world is known by the engine, so both sides of the fresh import read this.
 """
@@ -13,6 +14,10 @@ RICHER: Final = 1_000_000
 WIDER: Final = 2_000_000
 # From here on worlds have leaders whose bodies do more than heed their end (`fleets/reigns`).
 REIGNS: Final = 3_000_000
+# From here on worlds have stored schedules, and operators who edit them (`fleets/entries`).
+ENTRIES: Final = 4_000_000
+# From here on they have holds, and asks for runs (`fleets/held`).
+HELD: Final = 5_000_000
 WORLDS: Final = (
     "first ticks", "cancels previous", "resumes", "locks", "comes and goes", "skewed clocks", "zones", "window",
     "counter", "no watches",

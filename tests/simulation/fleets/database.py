@@ -26,15 +26,16 @@ if TYPE_CHECKING:
     from tests.simulation.fleets.timeline import Timeline
 
 T = TypeVar("T")
-Method: TypeAlias = Literal["read", "swap", "timestamp", "merge", "keys", "newest", "watch"]
+Method: TypeAlias = Literal["read", "swap", "timestamp", "merge", "keys", "newest", "query", "watch"]
 # What becomes of a request: it is answered; it never arrives; its reply never comes; the connection is reset before or
 # after it was read; the database's edge refuses it for now (with or without doing it), or denies it.
 Kind: TypeAlias = Literal[
     "answered", "lost", "unanswered", "reset", "reset_after", "busy", "busy_after", "denied", "slow"
 ]
 
-# The path of the locks' nodes.
+# The paths of the locks' nodes, and of the entries of stored schedules.
 LOCKS = "cron-locks/"
+ENTRIES = "cron-schedules/"
 CLOCK = "cron-instances/clock/seenAt"
 
 
@@ -185,6 +186,22 @@ class Wire:
     def newest(self, path: str, deadline: Deadline) -> tuple[str, object] | None:
         return self._call("newest", path, deadline, lambda: self._database.store.newest(path, deadline))
 
+    def query(
+        self,
+        path: str,
+        order_by: str,
+        deadline: Deadline,
+        *,
+        start: tuple[int, str] | int | str | None = None,
+        end: int | None = None,
+        most: int,
+    ) -> list[tuple[str, object]]:
+        store = self._database.store
+        return self._call(
+            "query", path, deadline,
+            lambda: store.query(path, order_by, deadline, start=start, end=end, most=most),
+        )  # fmt: skip
+
     def watch(self, path: str, deadline: Deadline) -> Hints:
         if self._database.refuses_watches:
             self.watched.append((self._scheduler.now, path))
@@ -257,9 +274,9 @@ class Wire:
         is_prompt = fate.kind == "answered" and fate.there + fate.back < slow and not self._is_cut_off(machine)
         if not is_prompt or scheduler.now - sent > slow:
             # A tick is asked for again when the database has asked for that, and so is the time (seed 3055).
-            asks_again = path.startswith(LOCKS) or path.endswith(CLOCK)
+            asks_again = path.startswith((LOCKS, ENTRIES)) or path.endswith(CLOCK)
             self.troubles.append((sent, waits_until if asks_again else scheduler.now))
-        if is_bad or path.startswith(LOCKS):
+        if is_bad or path.startswith((LOCKS, ENTRIES)):
             took = (scheduler.now - sent) // MILLISECOND
             self._timeline.say(machine.name, "  {} {} in {} ms: {}", method, path, took, _Short(answer))
         if isinstance(answer, StoreError):
@@ -280,6 +297,8 @@ class _Short:
             return f"it holds {brief(self.answer.node)}"
         if isinstance(self.answer, MemoryWatch):
             return "a stream"  # and not where it lies in memory
+        if isinstance(self.answer, list):
+            return " ".join(str(one[0] if isinstance(one, tuple) else one) for one in self.answer) or "nothing"
         return "written" if isinstance(self.answer, str) else str(self.answer)
 
 
@@ -288,5 +307,6 @@ def brief(node: object) -> str:
     if not isinstance(node, dict):
         return repr(node)
     times = ("expiresAt", "releasedAt", "pausedUntil")
-    kept = ("slot", "attempt", "fence", "holder", *times, "unfinished", "paused", "outcome")
+    entry = ("line", "every", "starting", "at", "until", "args", "nextAt", "since", "passed", "closed", "closedAt")
+    kept = ("slot", "attempt", "fence", "holder", *times, "unfinished", "paused", "outcome", *entry)
     return " ".join(f"{name}={node[name]}" for name in kept if name in node)

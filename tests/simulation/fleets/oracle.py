@@ -12,6 +12,7 @@ what each instance said. What is wrong at once is a violation at once. What need
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,20 @@ if TYPE_CHECKING:
 MARGIN = 1_000
 # The path of the histories.
 RUNS = "cron-runs/"
+# What a pause and its end change, also those of a hold.
+_PAUSE = frozenset(
+    (
+        "paused",
+        "pausedUntil",
+        "pausedBy",
+        "pausedAt",
+        "pausedWhy",
+        "pausedWith",
+        "pausedOver",
+        "pausedBefore",
+        "resumedAt",
+    )
+)
 # What the engine says when an exception has come where none may come.
 _GUARDS = ("ticker.failed", "worker.failed", "listener.failed")
 
@@ -48,6 +63,8 @@ class Oracle:
         self.said: list[Said] = []
         self._bodies: dict[int, Body] = {}
         self.steps = StepBook(self)
+        # Whoever else wants to know of each run whose function is called.
+        self.beginning: list[Callable[[Run, Machine], object]] = []
 
     def violated(self, rule: str, form: str, *values: object) -> None:
         said = f"{rule}: {form.format(*values)}"
@@ -104,7 +121,7 @@ class Oracle:
             return
         # A renewal, a release, or a pause by a program: by nobody but the holder's machine, but for the pause.
         changed = {key for key in {*old, *new} if old.get(key) != new.get(key)}
-        if changed <= {"paused", "pausedUntil"}:
+        if changed <= _PAUSE:
             return
         if changed <= {"cancel", "cancelWhy"} and new.get("cancel") == last.fence:
             last.cancelled_at = now
@@ -233,6 +250,8 @@ class Oracle:
         body = Body(run, machine.name, run.name, slot, now)
         self._bodies[id(run)] = body
         job.bodies.append(body)
+        for begin in self.beginning:
+            begin(run, machine)
         if not job.spec.once_per_tick:
             self._check_trigger(job, body)
             return body

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.simulation.fleets.entries import Entries, stored
+from tests.simulation.fleets.held import Operators, held
 from tests.simulation.fleets.pairs import play_pair
 from tests.simulation.fleets.reigns import Reign, Reigns, led
 from tests.simulation.fleets.richer import enriched
@@ -11,13 +13,17 @@ from tests.simulation.fleets.rows import ROWS, Row, Tick, measure, scenario_of, 
 from tests.simulation.fleets.run import Played, World, under_way
 from tests.simulation.fleets.scenario import Scenario, make
 from tests.simulation.fleets.wider import widened
-from tests.simulation.seeds import REIGNS, RICHER, WIDER
+from tests.simulation.seeds import ENTRIES, HELD, REIGNS, RICHER, WIDER
 
 __all__ = ["ROWS", "Played", "Row", "World", "play", "play_leading", "play_pair", "play_row"]
 
 
 def play(seed: int, size: int | None = None, contenders: int | None = None) -> Played:
     """Play a seed from beginning to end."""
+    if seed >= HELD:
+        return play_held(seed)
+    if seed >= ENTRIES:
+        return play_entries(seed)
     if seed >= REIGNS:
         return play_leading(seed)
     world = World(scenario_of_seed(seed, size, contenders))
@@ -43,6 +49,28 @@ def play_leading(seed: int) -> Played:
     with under_way(world):
         played = world.play()
         return replace(played, violations=tuple(reigns.violations(scenario.ends)))
+
+
+def play_entries(seed: int) -> Played:
+    """Play a seed with stored schedules, and judge these beside the rest."""
+    scenario, job = stored(seed)
+    world = World(scenario)
+    entries = Entries(world, job)
+    with under_way(world):
+        played = world.play()
+        entries.judge()
+        return replace(played, violations=tuple(world.oracle.violations))
+
+
+def play_held(seed: int) -> Played:
+    """Play a seed with operators who hold, pause, and ask for runs, and judge these beside the rest."""
+    scenario, operated = held(seed)
+    world = World(scenario)
+    operators = Operators(world, operated)
+    with under_way(world):
+        played = world.play()
+        operators.judge()
+        return replace(played, violations=tuple(world.oracle.violations))
 
 
 def play_row(row: Row, seed: int) -> tuple[Played, list[Tick]]:

@@ -84,6 +84,8 @@ class World:
             for number, spec in enumerate(scenario.machines)
         }  # fmt: skip
         self.beside = Beside(self.scheduler, self.database, self.oracle, self.timeline)
+        # Whoever else wants to know of each write that has changed a node.
+        self.watching: list[Callable[[str, object, object, Machine | None], object]] = []
         for instance in self.instances.values():
             instance.struck = self._strike
             instance.machine.origin -= scenario.begins  # else a float could not tell two nanoseconds of it apart
@@ -253,6 +255,8 @@ class World:
 
     def _watch(self, path: str, before: object, after: object, machine: Machine | None) -> None:
         room, _, name = path.partition("/")
+        for watch in self.watching:
+            watch(path, before, after, machine)
         if f"{room}/" in (LOCKS, STEPS) and name.split("/")[0] not in self.oracle.jobs:
             self.beside.wrote(path, before, after, "" if machine is None else machine.name)
         elif path.startswith(STEPS):
