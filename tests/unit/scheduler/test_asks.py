@@ -379,6 +379,20 @@ def test_what_becomes_of_an_ask_that_is_taken(node: object, now: int, expected: 
     assert taken(node, now, ASK, "me") == expected
 
 
+def test_the_run_of_a_later_tick_claims_nothing_for_an_ask() -> None:
+    """Its claim is not another taker's, so the ask for the older tick is declined at once, while that run goes on."""
+    bench = Bench("0 9 * * *")
+    one, other = bench.several(2)
+    one.hold(slot(60))
+    one.freeze(20)
+    bench.ask("slot", slot(0))
+    other.crons.engine.asks.look_if_due()
+    bench.world.advance(10)
+    assert (bench.runs, bench.node()) == ([], None)
+    [why] = bench.lapses()
+    assert "is claimed already" in why
+
+
 def test_a_missed_tick_is_asked_for() -> None:
     """Its run claims the tick. If it, or a later one, is claimed already, the ask is removed with that reason."""
     bench = Bench("0 9 * * *")
