@@ -26,7 +26,15 @@ DRIVER = "tests/unit/lock/test_protocol_driver.py"
 PROTOCOL = in_file(
     "lock/protocol.py",
     ("(known or ABSENT, False)", "(ABSENT, False)", EXCHANGES),
-    ("if isinstance(decision, Mine | Refused) and not is_fresh:", "if False:", EXCHANGES),
+    ("(isinstance(decision, Mine | Refused) or is_outdated(snapshot, request))", "False", EXCHANGES),
+    (
+        "(isinstance(decision, Mine | Refused) or is_outdated(snapshot, request))",
+        "isinstance(decision, Mine)",
+        EXCHANGES,
+    ),
+    (" or is_outdated(snapshot, request)", "", EXCHANGES),
+    ('node.get("releasedAt") is None and node', "node", EXCHANGES),
+    (' and node.get("instance") != request.instance\n', "\n", EXCHANGES),
     ("        written.setdefault(decision.trust.expires_at, decision.trust)\n", "", EXCHANGES),
     (
         "        except Unavailable as error:\n            tries += 1\n            yield BackOff(tries, error)\n"

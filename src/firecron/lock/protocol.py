@@ -161,7 +161,7 @@ def acquiring(
     while True:
         now = yield from _now()
         decision = decide(snapshot.node, request, now, written, choose)
-        if isinstance(decision, Mine | Refused) and not is_fresh:
+        if not is_fresh and (isinstance(decision, Mine | Refused) or is_outdated(snapshot, request)):
             snapshot, is_fresh = (yield from reading()), True
             continue
         if isinstance(decision, Mine):
@@ -202,6 +202,12 @@ def acquiring(
         snapshot, is_fresh = expect(answer, Snapshot), True
         tries += 1
         yield from overtaken(tries)
+
+
+def is_outdated(known: Snapshot | None, request: Request) -> bool:
+    """Return whether the node was last seen in the hands of another instance, which has released it since, or will."""
+    node = None if known is None else known.node
+    return isinstance(node, dict) and node.get("releasedAt") is None and node.get("instance") != request.instance
 
 
 def renewing(held: Held, ttl: int, margin: int, look: LookOptions | None = None) -> Exchange[Held | Lost]:

@@ -30,7 +30,7 @@ from firecron.jobs.options import JobOptions
 from firecron.lock.blocks import Tries
 from firecron.lock.database import Database
 from firecron.lock.lease import Lease
-from firecron.lock.protocol import Bid, Held
+from firecron.lock.protocol import Bid, Held, is_outdated
 from firecron.lock.record import IDLE, Choose, Current, LockRecord, Refused, Request, parse
 from firecron.lock.refusal import Refusal, claimed_since, not_known
 from firecron.runs.history import History
@@ -86,6 +86,8 @@ class Claimed:
         return self.resumed is None and (self.claim is None or self.held.record.attempt == 1)
 
 
+# Seconds for which a tick is left to the instance that has run the one before.
+_HEAD_START = 0.005
 # Seconds between two looks for a run to cancel on this instance.
 _AGAIN = 1.0
 
@@ -143,6 +145,10 @@ class Claimer:
     def _claim(self, pending: PendingClaim) -> Claimed | Refusal | float | None:
         attempt = pending.attempt
         job, due = attempt.job, attempt.due
+        known = self._database.known.get(job.name)
+        if due is not None and not pending.tries and is_outdated(known, pending.bid.request):
+            # Who has run the last tick knows the node, and writes at once. A read after that sends no write in vain.
+            self._database.timing.sleep(_HEAD_START)
         while True:
             if pending.ends is None and attempt.is_patient:
                 pending.ends = self._ends(job.options, due)

@@ -39,6 +39,15 @@ def test_what_is_known_forbids_nothing() -> None:
     assert refusal(clock(), (Read, THEIRS), clock(5), known=THEIRS) == "held"
 
 
+@pytest.mark.parametrize(("instance", "is_read"), [("i2", True), ("i1", False)])
+def test_what_another_instance_has_held_is_read_before_it_is_written(instance: str, is_read: bool) -> None:
+    """It has released it since, so a write under the old ETag would be in vain. What it holds itself is no news."""
+    over = Snapshot("over", node(expiresAt=NOW - 5_000, instance=instance))
+    look = [(Read, ABSENT), clock(5)] if is_read else []
+    _, steps = wins(clock(), *look, (Swap, DONE), known=over)
+    assert swaps(steps)[0].etag == (NULL_ETAG if is_read else "over")
+
+
 def test_a_refusal_is_one_request() -> None:
     """Who loses the swap gets the state with it, and is refused by that."""
     assert refusal(clock(), (Swap, THEIRS), clock()) == "held"

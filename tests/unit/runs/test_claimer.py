@@ -287,6 +287,22 @@ def test_the_pauses_grow_while_the_database_is_down(fleet: Fleet) -> None:
         assert pauses == [(1 + chance) / 2 * pause for pause in (0.1, 0.2, 0.4, 0.8, 1.6, 2)]
 
 
+def test_a_tick_is_left_to_the_winner_of_the_last_one_for_some_milliseconds(fleet: Fleet) -> None:
+    """Who has seen another instance run the last tick asks 5 ms later, once, and reads. The winner writes at once."""
+    one, other = fleet.instance(), fleet.instance()
+    fleet.body = lambda run: other.turn(slot())
+    one.turn(slot())
+    assert other.timing.pauses == []  # it had seen nobody
+    fleet.body = lambda run: None
+    fleet.world.until(60)
+    for instance in (one, other):
+        instance.network.requests()
+    fleet.world.at(60.002, lambda: one.turn(slot(60)))
+    assert refusal_of(other.turn(slot(60))).reason == "slot_done"
+    assert (one.timing.pauses, other.timing.pauses) == ([], [0.005])
+    assert [instance.network.requests("cron-locks/") for instance in (one, other)] == [["swap", "swap"], ["read"]]
+
+
 def test_a_lock_for_years_costs_only_ticks_of_its_own_time(fleet: Fleet) -> None:
     """A tick from before the start is not called missed where a lock never ends; those of after it are."""
     one = fleet.instance()
