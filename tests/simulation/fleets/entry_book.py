@@ -303,6 +303,8 @@ class EntryBook:
         if not is_open(new) or is_paused(new, now) or last is None or last.machine != machine.name:
             return
         tick, expires = tick_after(new, _floor(new)), number(new.get("expiresAt"))
+        if new.get("holder") is None:
+            return  # a hand has deleted it, and it was put again (seed 4000574)
         if new.get("releasedAt") is None:
             free = expires + MARGIN
             wanted = min(free, tick) if self._options.waits and tick is not None else free
