@@ -367,8 +367,6 @@ BREAKS = (
           '    if before.get("closed") != REMOVED:\n        after = closed(after, REMOVED, now)\n'
           '    if by is not None:\n        after["by"] = by\n    if asks:',
           '    after = dict(before)\n    if asks:', first=_ENTRIES),
-    Break("a run has what its entry has as the claim is found", "runs.runner",
-          "claimed.held.replaced.kept", "claimed.held.record.kept", first=_ENTRIES),
     Break("a run has the arguments of the query", "runs.runner",
           "return job if job.declared is None else job.entry(job.name, claimed.held.replaced.kept)",
           "return job", first=_ENTRIES),
