@@ -1,6 +1,6 @@
 """An instance of one of two revisions, whose functions take other arguments: `revision_child.py event|person`.
 
-It says which schedule has run, and each warning, until its standard input ends.
+It says when it has asked for what is due, which schedule has run, and each warning, until its standard input ends.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ def main(function: Callable[..., None]) -> None:
     job = scheduled("remind", lock_ttl=30)(function)
     crons = FireCron(job, settings=load(margin=0.2, heartbeat=1), enabled=True)
     crons.events.subscribe(lambda one: say(f"said {one.message}") if one.level >= logging.WARNING else None)
+    crons.engine.lookers.asked = lambda: say("asked")
     with crons:
         sys.stdin.read()
 
