@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,15 @@ def no_log_handler_outlives_its_test() -> Iterator[None]:
     before = handlers()
     yield
     assert handlers() == before, "this test has set up logging, and left it so"
+
+
+@pytest.fixture(autouse=True)
+def no_django_project_outlives_its_test() -> Iterator[None]:
+    """Where a project is set up jobs close its connections, which takes a thread: later tests don't expect one."""
+    yield
+    conf = sys.modules.get("django.conf")
+    if conf is not None and conf.settings.configured:
+        conf.settings._wrapped = sys.modules["django.utils.functional"].empty  # a program sets one up once
 
 
 def handlers() -> list[logging.Handler]:

@@ -382,10 +382,15 @@ class _Connections(AbstractContextManager[None], AbstractAsyncContextManager[Non
         SyncToAsync.thread_sensitive_context.set(None)  # type: ignore[arg-type]  # see above
         await _close_old_async()
 
-    async def __aexit__(self, *raised: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
+    ) -> None:
         # At the end of the process that thread takes no more work, and its connections end with the process.
         with suppress(RuntimeError):
             await _close_old_async()
+        if error is not None:
+            # asgiref raises the job's error again in that thread, and its frames are none of the job's.
+            error.__traceback__ = frames
 
 
 def _close_old() -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+import django
 import flask
 import pytest
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
+from django.conf import settings
 from tests.simulation.world import NAME
+from tests.unit.runs.bodies import body_of, job_of, make_run
 from tests.unit.test_app import new_crons
 
 import firecron
@@ -234,3 +238,16 @@ def test_a_sync_view_under_asgi_may_run_an_async_job(monkeypatch: pytest.MonkeyP
             return await sync_to_async(lambda: crons.registry.trigger(NAME).outcome)()
 
     assert asyncio.run(request()) == "succeeded"
+
+
+def test_with_django_a_traceback_begins_with_the_jobs_own_code() -> None:
+    """The end of the project's connections, in a thread of Django's, leaves none of its frames in the error."""
+
+    async def work() -> None:
+        raise ValueError("its own")
+
+    settings.configure(DATABASES={})
+    django.setup()
+    error = body_of(job_of(work), make_run(), None).call()
+    assert error is not None
+    assert [frame.name for frame in traceback.extract_tb(error.__traceback__)] == ["work"]
