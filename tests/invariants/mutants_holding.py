@@ -311,7 +311,7 @@ ROSTER = (
         "runs/policy.py", ("unclaimed = free(record, end, silent_since)", "unclaimed = free(record, end)", SILENT)
     )
     + in_file("runs/policy.py", ("min(freed_at(record), silent_since)", "silent_since", SILENT))
-    + in_file("runs/policy.py", ("past_pauses(record.to_json(), end)", "()", "tests/invariants/test_missed.py"))
+    + in_file("runs/policy.py", ("past_pauses(fields, end)", "()", "tests/invariants/test_missed.py"))
     + in_file("scheduler/heartbeat.py", ("        self._database.signs_of_life.observe(", "        _ = (", SILENT))
 )
 

@@ -90,6 +90,10 @@ WRITE_MUTANTS = (
         ('return f"{key}:{entry}" if entry else key', "return key", LOOKED),
         ('return f"{self.schedules_of(job)}/:{key}" if key', 'return f"{self.schedules_of(job)}/:" if key', LOOKED),
     ),
+    *in_file(
+        "runs/look.py",
+        ("unclaimed(seen, options, start, passed, pause)", "unclaimed(seen, options, start, passed)", LOOKED),
+    ),
     *in_file("scheduler/lookers.py", ("rank >= stored.lookers", "rank > stored.lookers", LOOKED)),
     *in_file(
         "scheduler/entry_writer.py",

@@ -180,7 +180,7 @@ def _settled(
     last = newest(schedule, start, now, 1)
     if last:
         passed = after["passed"] = to_milliseconds(last[0])
-        entries += unclaimed(seen, options, start, passed)
+        entries += unclaimed(seen, options, start, passed, pause)
         if schedule.at is not None:
             after = closed(after, MISSED, now, _why_missed(options, entries, pause))
     after = finished(after, look, now)

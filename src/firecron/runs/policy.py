@@ -38,7 +38,7 @@ from firecron.cron.schedule import Schedule, due_after, has_tick, newest
 from firecron.errors import ConfigurationError
 from firecron.jobs.options import JobOptions
 from firecron.jobs.run import Outcome, Trigger
-from firecron.lock.fields import past_pauses
+from firecron.lock.fields import Pause, past_pauses
 from firecron.lock.record import MOST_CLAIMS, NONE_MISSED, LockRecord, Missed
 from firecron.runs.entry import MANUAL, PAUSED, Entry, is_manual, read_entry, unrun
 
@@ -155,11 +155,16 @@ MOST_COUNTED = 500
 
 
 def between(
-    record: LockRecord | None, options: JobOptions, claim: Claim, silent_since: int | None = None
+    record: LockRecord | None,
+    options: JobOptions,
+    claim: Claim,
+    silent_since: int | None = None,
+    pause: Pause | None = None,
 ) -> list[Entry]:
     """Return the history's entries that a claim which replaced this record has to write.
 
-    `silent_since` is the last sign of life of the holder's instance, if that is known to be silent.
+    `silent_since` is the last sign of life of the holder's instance, if that is known to be silent. `pause` is one that
+    the record need not have: that of a stored job is in another node.
     """
     if record is None or not options.once_per_tick:
         return []
@@ -167,7 +172,10 @@ def between(
     if record.unfinished is not None and not claim.is_rerun:
         entries.append(cut_short(record, record.unfinished))
     end = to_milliseconds(claim.slot) - 1
-    paused = [Span(start - 1, last) for start, last in past_pauses(record.to_json(), end)]
+    fields = record.to_json()
+    if pause is not None:
+        fields |= {"paused": True, "pausedAt": pause.at, "pausedUntil": pause.until}
+    paused = [Span(start - 1, last) for start, last in past_pauses(fields, end)]
     unclaimed = free(record, end, silent_since)
     passed: list[tuple[Outcome, str | None, list[Span]]] = [
         ("skipped", None, held(record, end, silent_since)),
@@ -182,10 +190,12 @@ def between(
     return entries
 
 
-def unclaimed(record: LockRecord, options: JobOptions, start: int, last: int) -> list[Entry]:
+def unclaimed(
+    record: LockRecord, options: JobOptions, start: int, last: int, pause: Pause | None = None
+) -> list[Entry]:
     """Return the entries for the ticks after `start`, up to the tick `last`, which nobody may claim any more."""
     beyond = record.changed(slot=to_text(start), unfinished=None)
-    return between(beyond, options, Claim(to_text(last + 1_000), "schedule"))
+    return between(beyond, options, Claim(to_text(last + 1_000), "schedule"), pause=pause)
 
 
 def owes_entries(record: LockRecord, options: JobOptions, claim: Claim | None) -> bool:

@@ -150,11 +150,14 @@ def test_a_paused_entry_does_not_run(test: Rehearsal, reminders: Reminders) -> N
 
 
 def test_pausing_the_job_holds_all_of_its_entries(test: Rehearsal, reminders: Reminders) -> None:
-    """Its own node in `cron-locks` is read with each query."""
+    """Its own node in `cron-locks` is read with each query, and the ticks that it held back are skipped."""
     test.locks.pause("remind", why="a migration")
     test.schedules.put("remind", "42", "0 * * * *")
     test.move_to("2026-11-18T09:30:00Z")
     assert reminders.sent == []
+    history: Any = test.store.get("cron-runs/remind")
+    entry = {"outcome": "skipped", "error": "it was paused"}
+    assert {key: {name: said[name] for name in entry} for key, said in history.items()} == {f"{NINE}:42": entry}
     test.locks.pause("remind", False)
     test.move_to("2026-11-18T10:00:00Z")
     assert [key for key, _ in reminders.sent] == ["remind:42:2026-11-18T10:00:00Z"]
