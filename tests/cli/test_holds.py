@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.catalogued import HOUR, Catalogue, now
 from tests.cli.calls import answer, call, checked, complaint, stored
-from tests.cli.schemas import HELD, MUTED, STATUS, UNHELD
+from tests.cli.schemas import CHANGED, HELD, MUTED, STATUS, UNHELD
 from tests.stores.least_privilege import RULES
 from tests.stores.least_privilege_before import before
 
@@ -159,6 +159,22 @@ def test_what_was_paused_before_is_left_or_put_back(rtdb: Rtdb) -> None:
     assert done["resumed"] == ["mail-bounces"]
     assert [one["job"] for one in done["paused"]] == ["mail-digest"]
     assert {name: lock(rtdb, name) for name in before} == before
+
+
+@pytest.mark.usefixtures("catalogue")
+def test_the_status_of_named_jobs_has_their_holds_alone() -> None:
+    """Also that of a job which the hold is to pause, and doesn't: somebody has resumed it."""
+    api, mail = held(*HOUR_LONG, "--service", "api"), held("--until", "2h", "--why", "more", "--match", "mail-*")
+    expected = {
+        "import": [api["hold"]],
+        "mail-bounces": [mail["hold"]],
+        "mail-digest": [api["hold"], mail["hold"]],
+    }
+    for name, holds in expected.items():
+        assert [one["hold"] for one in answer(STATUS, "status", name)["holds"]] == holds
+    answer(CHANGED, "resume", "import")
+    assert [one["hold"] for one in answer(STATUS, "status", "import")["holds"]] == [api["hold"]]
+    assert [one["hold"] for one in answer(STATUS, "status")["holds"]] == [api["hold"], mail["hold"]]
 
 
 @pytest.mark.usefixtures("catalogue")

@@ -65,6 +65,10 @@ class HoldView:
     jobs: tuple[str, ...]
     not_held: tuple[str, ...] = ()
 
+    def concerns(self, names: Collection[str]) -> bool:
+        """Return whether it pauses one of these, or is to pause it and doesn't."""
+        return not {*self.jobs, *self.not_held}.isdisjoint(names)
+
     def to_json(self) -> dict[str, object]:
         """Return the hold for programs: it always has every field, and instants are texts."""
         return {

@@ -207,7 +207,9 @@ class Status:
         return replace(found, remedy=remedy_of(found, declared, lock, nodes.now))
 
     def evaluate(self, nodes: Nodes, names: Collection[str] | None = None) -> SeenJobs:
-        """Return all jobs, or those of these names, as these nodes show them, without entries of histories."""
+        """Return all jobs, or those of these names with their holds, as these nodes show them, without entries of
+        histories.
+        """
         rows = (
             self._row(name, verdict, nodes)
             for name, verdict in zip(sorted(nodes.declared.entries), self.verdicts(nodes), strict=True)
@@ -219,6 +221,8 @@ class Status:
             if name not in nodes.declared.entries
         )
         holds = inspect_holds(nodes.declared.holds, nodes.declared.entries, nodes.locks, nodes.now)
+        if names is not None:
+            holds = tuple(view for view in holds if view.concerns(names))
         return SeenJobs(tuple(rows), tuple(others), nodes.now, holds)
 
     def _row(self, name: str, verdict: JobVerdict, nodes: Nodes) -> Row:
