@@ -153,10 +153,11 @@ def remedy_of(verdict: JobVerdict, declared: CatalogueEntry, lock: LockView | No
             return Remedy("resume it", "resume", command("resume", name))
         case "late" if (slot := _missed(declared, verdict.due, now)) is not None:
             look = f"see whether its {'instances are' if declared.ticks else 'trigger is'} alive"
-            words = f"{look}, and what {service_in_words(declared.service)} logs; run the missed tick of {slot}"
+            logs = f"what {service_in_words(declared.service)} logs"
+            words = f"{look}, and {logs}; {_where(declared)}run the missed tick of {slot}"
             return Remedy(words, "run_missed", _running(declared, "--slot", slot), slot)
         case "failing" if lock is not None and (slot := lock.unfinished or lock.slot) is not None:
-            words = f"see in its history why it fails; run the tick of {slot} again"
+            words = f"see in its history why it fails; {_where(declared)}run the tick of {slot} again"
             return Remedy(words, "run_again", _running(declared, "--resume", slot), slot)
         case "unattended" if lock is not None and lock.state == "held":
             words = f"{_start(declared)}; make sure that {_run_of(lock)} has ended, then unlock it"
@@ -181,10 +182,21 @@ def _missed(declared: CatalogueEntry, due: int | None, now: int) -> str | None:
 
 def _running(declared: CatalogueEntry, option: str, tick: str) -> str:
     """Return the command that runs a tick: on an instance that has the job, or here, with the program."""
-    # The verdict of a schedule that a program has stored has the name of its entry, and nobody can be asked for that.
-    if declared.ticks and declared.stored is None and is_name(declared.name):
-        return command("ask", plain(declared.name), option, tick)
-    return command("run", "APP", plain(declared.name), option, tick)
+    name = plain(declared.name)
+    return command("ask", name, option, tick) if _is_askable(declared) else command("run", "APP", name, option, tick)
+
+
+def _where(declared: CatalogueEntry) -> str:
+    """Return where a tick has to be run, if not anywhere: a page without the job's code has no button for it."""
+    return "" if _is_askable(declared) else "where its code is, "
+
+
+def _is_askable(declared: CatalogueEntry) -> bool:
+    """Return whether an instance can be asked for a run.
+
+    Only a trigger runs some jobs. Of a stored schedule the verdict has the name of the entry: nobody is asked for that.
+    """
+    return declared.ticks and declared.stored is None and is_name(declared.name)
 
 
 def _start(declared: CatalogueEntry) -> str:

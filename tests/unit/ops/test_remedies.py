@@ -154,8 +154,18 @@ def test_the_newest_tick_that_was_missed_is_run(declared: CatalogueEntry, now: i
     assert do is not None
     run = "ask" if declared.ticks else "run APP"  # what only a trigger runs, nobody can be asked for
     assert (do.act, do.tick, do.command) == ("run_missed", missed, f"firecron {run} digest --slot {missed}")
-    assert f"its {'instances are' if declared.ticks else 'trigger is'} alive" in do.words
+    # A page without the code has no button for what nobody can be asked for: the words are what can be done.
+    look, where = ("instances are", "") if declared.ticks else ("trigger is", "where its code is, ")
+    assert do.words == f"see whether its {look} alive, and what api logs; {where}run the missed tick of {missed}"
     assert acts_on(state, lock, can_run=True) == ["run_missed", "run", "pause"]
+
+
+def test_a_failed_tick_that_nobody_can_be_asked_for_is_run_where_the_code_is() -> None:
+    """A page without the code has no button for it."""
+    _, do, _ = seen(job(ticks=False), {**DONE, "outcome": "failed", "failures": 1})
+    assert do is not None
+    assert do.words == f"see in its history why it fails; where its code is, run the tick of {TICK} again"
+    assert do.command == f"firecron run APP digest --resume {TICK}"
 
 
 def test_of_what_needs_a_hand_somebody_may_be_told_no_more() -> None:
