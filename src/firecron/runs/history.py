@@ -6,8 +6,8 @@
 
 An entry is written after the lock's own writes, and never delays them. A write that fails is tried again until its
 deadline. Then it is logged and given up, so the history may lack an entry. An entry replaces another one only if it
-outranks it (see `entry`). About every tenth write deletes the oldest entries, with the steps of their ticks. Two
-instances that do so at the same time delete the same entries.
+outranks it (see `entry`). About every tenth write (of a history of more than 100, a write in a tenth of that) deletes
+the oldest entries, with the steps of their ticks. Two instances that do so at the same time delete the same entries.
 
 The last frames of a failed run's traceback are in `cron-errors/<name>/<key>`. They are written once, after the entry.
 They are deleted with it, or by the entry of a later attempt that has not failed. They are long and seldom read, so
@@ -42,6 +42,8 @@ from firecron.runs.entry import Entry, entry_of
 from firecron.runs.policy import Claim, before_manual, between, cut_short, owes_entries
 from firecron.store import NULL_ETAG, Snapshot, run_key, split_name
 
+# One write in so many prunes; of a longer history, one in a tenth of its limit. Pruning lists all keys, so a run costs
+# as many bytes whatever the limit.
 _PRUNE_ONE_IN = 10
 # The outcomes of ticks that did not run, or not to the end, and that no other instance reports.
 _SLUGS: dict[str, Slug] = {
@@ -81,7 +83,7 @@ class History:
             return True
         if stands:
             self._keep(name, entry.key, raised, replaces=replaces)
-        if self._database.chance() < 1 / _PRUNE_ONE_IN:
+        if self._database.chance() < 1 / max(_PRUNE_ONE_IN, self._limit_of(name) // 10):
             try:
                 self.prune(name)
             except StoreError as error:
@@ -139,7 +141,7 @@ class History:
         """
         store, paths = self._database.store, self._database.paths
         runs = paths.runs_of(name)
-        keys, limit = sorted(store.keys(runs, self._deadline())), self.limits.get(split_name(name)[0], self._limit)
+        keys, limit = sorted(store.keys(runs, self._deadline())), self._limit_of(name)
         old, kept = keys[:-limit], keys[-limit:]
         if not old:
             return
@@ -170,6 +172,9 @@ class History:
                 gone += [f"{runs}/{key}", f"{errors}/{key}", *([paths.steps_of(name, tick)] if has_steps else [])]
         if gone:
             store.merge(paths.prefix, {paths.relative(path): None for path in gone}, self._deadline())
+
+    def _limit_of(self, name: str) -> int:
+        return self.limits.get(split_name(name)[0], self._limit)
 
     def _known(self, path: str) -> list[str]:
         """Return the keys below a path; none where the rules are older than what lies there."""

@@ -150,6 +150,15 @@ def test_every_tenth_write_or_so_prunes(fleet: Fleet) -> None:
     assert list(fleet.world.history()) == [slot(240), slot(300), slot(400)]
 
 
+def test_a_long_history_is_pruned_as_much_more_seldom(fleet: Fleet) -> None:
+    """A prune lists all keys: a write in a tenth of the limit does, so that a run costs the same bytes."""
+    one = fleet.instance(history_limit=400)
+    for chance, prunes in ((0.0251, False), (0.0249, True)):
+        one.chance.value = chance
+        write(one, finished(key=slot(round(chance * 100_000))))
+        assert ("keys" in one.network.methods) is prunes
+
+
 def test_pruning_that_fails_is_only_said(fleet: Fleet) -> None:
     """When pruning fails the entry is there all the same."""
     one = fleet.instance()
