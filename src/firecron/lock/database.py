@@ -43,7 +43,7 @@ from firecron.base.identity import Identity
 from firecron.base.instants import Duration, milliseconds
 from firecron.base.threads import off_loop
 from firecron.errors import ConfigurationError, Denied, StoreError, Unavailable
-from firecron.lock.fields import much, reason
+from firecron.lock.fields import Pause, much, pause_in, reason
 from firecron.lock.keeper import Keepable, Keeper
 from firecron.lock.protocol import (
     ABSENT,
@@ -188,6 +188,12 @@ class Database:
     def node(self, path: str, deadline: Deadline | None = None) -> object:
         """Return the content of a node, by one request. Raise StoreError if that fails."""
         return self.store.read(path, deadline or self.deadline()).node
+
+    def pause_of(self, name: str) -> Pause | None:
+        """Return the pause that holds this lock now, by its node. Raise StoreError."""
+        node = self.node(self.paths.lock(name))
+        pause = pause_in(node) if isinstance(node, dict) else None
+        return pause if pause is not None and pause.holds(self.now(self.deadline())) else None
 
     def run(self, exchange: Exchange[T], path: str, deadline: Deadline, lease_ends: float | None = None) -> T:
         """Run an exchange on one node, and return its result. Raise StoreError if the exchange fails.

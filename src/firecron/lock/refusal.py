@@ -18,7 +18,7 @@ from typing import Literal
 
 from firecron.base.instants import number, to_datetime, to_text, whole
 from firecron.errors import FirecronError, StoreError
-from firecron.lock.fields import pause_in
+from firecron.lock.fields import Pause, pause_in
 from firecron.lock.record import DAY, IDLE, LockRecord, Reason, Refused, Request
 
 # --- a refusal
@@ -86,6 +86,11 @@ def not_known(name: str, reason: Literal["unavailable", "denied"], error: StoreE
     return Refusal(
         name, reason, f'{error.what} - lock "{name}" could not be acquired. Job will NOT run. {error}', error=error
     )
+
+
+def paused(name: str, job: str, pause: Pause) -> Refusal:
+    """Return the refusal of an entry whose stored job is paused: that is another node."""
+    return Refusal(name, "paused", f'"{job}" is {pause}: resume it with `firecron resume {job}`')
 
 
 def claimed_since(name: str, slot: str) -> Refusal:

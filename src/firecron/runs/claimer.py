@@ -32,7 +32,7 @@ from firecron.lock.database import Database
 from firecron.lock.lease import Lease
 from firecron.lock.protocol import Bid, Held, is_outdated
 from firecron.lock.record import IDLE, Choose, Current, LockRecord, Refused, Request, parse
-from firecron.lock.refusal import Refusal, claimed_since, not_known
+from firecron.lock.refusal import Refusal, claimed_since, not_known, paused
 from firecron.runs.history import History
 from firecron.runs.lane import Attempt, PendingClaim
 from firecron.runs.lanes import Lanes, report_missed, report_skipped
@@ -161,9 +161,7 @@ class Claimer:
             # was written would keep the lock for a ttl, without a run.
             if pending.follow is not None:
                 pending.follow.start(0.0)
-            answer = self._database.try_to_acquire(
-                pending.bid, within=max(left, self._database.settings.request_timeout)
-            )
+            answer = self._try(pending, left)
             if isinstance(answer, Held):
                 replaced = _replaced_by(answer)
                 before = None if replaced is None else replaced.slot
@@ -198,6 +196,24 @@ class Claimer:
             self._say_that_it_waits(job, due, answer)
         # The next try comes at the end of the grace at the latest.
         return max(0.0, min(delay, pending.seconds_left(self._database.timing.mono())))
+
+    def _try(self, pending: PendingClaim, left: float) -> Held | Refusal:
+        """Ask for the lock; of a stored job whose tick waits for the run before it, only if the job is not paused now.
+
+        The look that found the tick has read the pause, but that may be hours ago. A claim that may have been written
+        goes on.
+        """
+        job, database = pending.attempt.job, self._database
+        refusals = [refusal for _, refusal in pending.in_doubt]
+        refusals += [] if pending.refusal is None else [pending.refusal]
+        if job.declared is not None and refusals and all(refusal.reason == "held" for refusal in refusals):
+            try:
+                pause = database.pause_of(job.declared.name)
+            except StoreError as error:
+                return not_known(job.name, "denied" if isinstance(error, Denied) else "unavailable", error)
+            if pause is not None:
+                return paused(job.name, job.declared.name, pause)
+        return database.try_to_acquire(pending.bid, within=max(left, database.settings.request_timeout))
 
     def claim_manually(self, job: Job, resumes: str | None = None, *, quietly: bool = False) -> Claimed | Refusal:
         """Acquire the lock for a run by hand, which claims no tick, but may resume the unfinished one.

@@ -30,8 +30,7 @@ from firecron.leaders.leader import explore_leaders
 from firecron.leaders.leaders import LeaderParts, Leaders
 from firecron.lock.audit_log import pause_lock
 from firecron.lock.database import Database
-from firecron.lock.fields import pause_in
-from firecron.lock.refusal import Refusal
+from firecron.lock.refusal import Refusal, paused
 from firecron.runs.claimer import Claimer
 from firecron.runs.history import History
 from firecron.runs.lanes import Lanes
@@ -206,11 +205,9 @@ class Engine:
     def entry(self, job: Job, name: str) -> Job | Refusal:
         """Return the job of an entry as its node says now; a claim finds out whether the entry is still there."""
         database = self._database
-        node = database.node(database.paths.lock(job.name))
-        now = database.now(database.deadline())
-        pause = pause_in(node) if isinstance(node, dict) else None
-        if pause is not None and pause.holds(now):
-            return Refusal(job.name, "paused", f'"{job.name}" is {pause}: resume it with `firecron resume {job.name}`')
+        pause = database.pause_of(job.name)
+        if pause is not None:
+            return paused(job.name, job.name, pause)
         found = database.node(database.paths.lock(name))
         try:
             return job.entry(name, found) if isinstance(found, dict) else job.named(name)
