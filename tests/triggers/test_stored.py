@@ -98,3 +98,14 @@ def test_a_removed_or_paused_entry_is_refused(instance: Instance, jobs: Jobs, rt
     instance.crons.schedules.remove("remind", "42")
     assert instance.post(NINE, "remind:42").said == (200, "removed")
     assert jobs.sent == []
+
+
+def test_the_overview_shows_a_job_of_stored_schedules(instance: Instance, rtdb: Rtdb) -> None:
+    """With its pause and the newest of its runs. Its schedules are its entries', so the job has none."""
+    instance.post(NINE, "remind:42")
+    rtdb.set("cron-locks/remind/paused", True)
+    shown = {job["job"]: job for job in instance.call("GET", "/").body["jobs"]}
+    assert [*shown] == ["remind", "digest"]
+    job = shown["remind"]
+    assert (job["schedule"], job["timezone"], job["next"]) == (None, None, None)
+    assert (job["paused"], job["last_run"]["slot"], job["last_run"]["outcome"]) == (True, NINE, "succeeded")

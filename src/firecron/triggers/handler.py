@@ -401,7 +401,7 @@ class Handler:
         is time. The `last_run` of the other jobs is null. If the database can't be read, the status is an error's, and
         the body has what is known without the database: `paused` and `last_run` are null then.
         """
-        shown = {job.name: self._show(job) for job in self._registry.jobs(stored=False)}
+        shown = {job.name: self._show(job) for job in self._registry.jobs()}
         body: dict[str, object] = {"jobs": list(shown.values())}
         try:
             self._fill_in(shown)
@@ -411,12 +411,13 @@ class Handler:
         return JsonReply(200, body)
 
     def _show(self, job: Job) -> dict[str, object]:
-        schedule = job.options.schedule
-        following = self._registry.next_slots(job.name)
+        # The schedules of a stored job are in the database.
+        is_stored, schedule = job.options.stored is not None, job.options.schedule
+        following = [] if is_stored else self._registry.next_slots(job.name)
         return {
             "job": job.name,
-            "schedule": schedule.line,
-            "timezone": schedule.timezone,
+            "schedule": None if is_stored else schedule.line,
+            "timezone": None if is_stored else schedule.timezone,
             "state": self._registry.state(job.name),
             "next": to_text(following[0]) if following else None,
             "paused": None,
