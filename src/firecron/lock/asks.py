@@ -29,6 +29,9 @@ as with `overlap="allow"`. What may interleave, and what becomes of it:
     frozen between 3. and 4.         its lease is over: it doesn't begin, and says so. Nobody else takes the ask
     frozen after 4.                  as any run
     a second ask                     is refused at 1., or at 2. by the node that it finds; after 5. it is another ask
+    the ask ends while its run       it could not be deleted: it stays as long as a lock that was acquired while it was
+      goes on                        valid is held, and until the run's entry is there. Without a lease nothing shows
+                                     that the run goes on, and the reason says so
     the ask ends while one waits     3. looks at the time: an ask that is over is never taken
     a pause, a hold                  2. is refused, and the ask waits for its end
     deleted in the console           3. finds nothing, and nothing runs
@@ -236,7 +239,10 @@ class Asks:
         if isinstance(standing, Standing):
             return standing.ask
         for over in found:
-            self.lapse(over, "nobody took it in five minutes")
+            if over.taken_by is None:
+                self.lapse(over, "nobody took it in five minutes")
+            else:
+                self._note(over, "it was taken and not removed: the history says whether it was run")
         return None
 
     def take(self, ask: AskedRun, token: str, ends: float | None) -> Why | None:
@@ -272,8 +278,11 @@ class Asks:
 
     def lapse(self, ask: AskedRun, why: str) -> None:
         """Record that an ask was not run, and why."""
+        self._note(ask, f"it was not run: {why}")
+
+    def _note(self, ask: AskedRun, said: str) -> None:
         by = f"{self._database.identity.instance_id}/{self._database.identity.instance}"
-        AuditLog(self._database).record("lapse", ask.job, by, f"{ask}, and it was not run: {why}")
+        AuditLog(self._database).record("lapse", ask.job, by, f"{ask}, and {said}")
 
 
 class Taking:

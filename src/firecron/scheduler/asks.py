@@ -33,10 +33,10 @@ from firecron.base.instants import number
 from firecron.base.texts import plain
 from firecron.base.threads import Crew
 from firecron.errors import ConfigurationError, Denied, Stopping, StoreError, UnknownJob
-from firecron.jobs.catalogue import live_groups_of, read_groups
+from firecron.jobs.catalogue import live_groups_of, read_declared, read_groups
 from firecron.jobs.job import Job
 from firecron.jobs.registry import Registry, Result
-from firecron.lock.asks import AskedRun, Asks, Taking, may_be_claimed_for, read_asks
+from firecron.lock.asks import VALID, AskedRun, Asks, Taking, may_be_claimed_for, read_asks
 from firecron.lock.database import Database
 from firecron.lock.fields import is_paused
 from firecron.lock.refusal import Refusal
@@ -51,6 +51,8 @@ _FIRST = 3
 _LOOKS = 12
 # The longest pause between two tries, in seconds.
 _LONGEST = 3.0
+# Within this time after its release a run has its entry in the history, in milliseconds.
+_RECORDED = 60_000
 # Nobody can run these later either.
 _FINAL = ("slot_done", "slot_early", "malformed")
 
@@ -282,6 +284,8 @@ class AskTaker:
     def _clear(self, ask: AskedRun) -> None:
         """Remove an ask that is over, and say why it was not run. What fails is done again, by whoever looks next."""
         try:
+            if self._may_go_on(ask):
+                return
             why = self._why(ask)
             is_removed = self._asks.remove(ask)
             self._known_of(ask).is_gone = True
@@ -291,12 +295,32 @@ class AskTaker:
         except StoreError as error:
             self._complain(error)
 
+    def _may_go_on(self, ask: AskedRun) -> bool:
+        """Return whether the run of an ask that is over may be under way, or without its entry yet. Raise StoreError.
+
+        Its taker could not remove the ask then, and only the entry shows that it was run.
+        """
+        if ask.taken_by is None or self._known_of(ask).has_begun:
+            return False
+        database = self._database
+        node = database.node(database.paths.lock(ask.job))
+        fields = node if isinstance(node, dict) else {}
+        acquired, released = number(fields.get("acquiredAt")), number(fields.get("releasedAt"))
+        # The taker has acquired the lock while the ask was valid.
+        if acquired is None or not -database.margin <= acquired - ask.at <= VALID + database.margin:
+            return False
+        ends = (number(fields.get("expiresAt")) or 0) if released is None else released + _RECORDED
+        return database.now(database.deadline()) < ends
+
     def _why(self, ask: AskedRun) -> str | None:
         """Return why an ask that is over was not run; None if it was. Raise StoreError."""
         database = self._database
         if ask.taken_by is not None:
             if self._known_of(ask).has_begun or self._is_in_history(ask):
                 return None
+            declared = read_declared(ask.job, database.node(database.paths.job(ask.job)))
+            if declared is not None and not declared.has_lease:
+                return "the instance that took it died, could not begin in time, or runs it still: it has no lock"
             return "the instance that took it died, or could not begin in time"
         now = database.clock.now(database.deadline()).server
         try:

@@ -324,6 +324,51 @@ def test_the_run_of_an_ask_whose_taker_died_after_it_is_no_lapse(kind: AskKind) 
     assert (len(bench.runs), bench.node(), bench.lapses()) == (1, None, [])
 
 
+@pytest.mark.parametrize("overlap", ["skip", "allow"])
+def test_a_run_that_is_under_way_after_its_ask_is_over_is_no_lapse(overlap: str) -> None:
+    """Its taker could not remove the ask. Others see it at each beat, and leave it as long as its run may go on; of
+    one without a lock nobody can know that, and the reason says so.
+    """
+    bench = Bench(overlap=overlap)
+    one, _ = bench.several(2)
+    bench.ask()
+    swap = one.network.swap
+
+    def keeps(path: str, etag: str, node: dict[str, object] | None, deadline: Any) -> str | Snapshot:
+        if path.startswith("cron-asks") and node is None:
+            raise Unavailable("away")
+        return swap(path, etag, node, deadline)
+
+    one.network.swap = keeps  # type: ignore[method-assign]  # as the wire
+    entry = declared(one.job().options, where="jobs", ticks=True, service="local", revision="r")
+    bench.world.store.set(f"cron-jobs/{NAME}", {**entry.to_node(), "since": bench.world.now(), "declaredAt": 1})
+    bench.body = lambda run: bench.world.advance(VALID / 1000 + 200)
+    bench.world.advance(VALID / 1000 + 150)
+    why = "the instance that took it died, could not begin in time, or runs it still: it has no lock"
+    assert (len(bench.runs), bench.lapses()) == (1, [why] if overlap == "allow" else [])
+    assert (bench.node() is None) is (overlap == "allow")
+    bench.world.advance(150)
+    assert (len(bench.runs), bench.node(), len(bench.lapses())) == (1, None, overlap == "allow")
+
+
+@pytest.mark.parametrize("happens", ["dies", "unlocked"])
+def test_the_ask_of_a_run_that_died_under_way_is_removed_once_its_lease_is_over(happens: str) -> None:
+    """It has no entry in the history, so the reason says that its taker has died."""
+    bench = Bench()
+    ask = bench.ask()
+    node = {"fence": 1, "holder": "h", "acquiredAt": ask.at + VALID - 1_000, "expiresAt": ask.at + VALID + 100_000}
+    bench.world.put(node)
+    bench.world.store.set(f"cron-asks/{NAME}", {**ask.to_node(), "takenBy": "another's"})
+    bench.several(1)
+    bench.world.until((VALID + 95_000) / 1000)
+    assert (bench.node() is not None, bench.lapses()) == (True, [])
+    if happens == "unlocked":
+        bench.world.put({**node, "expiresAt": 0})
+    bench.world.advance(20 if happens == "dies" else 0)
+    bench.world.advance(32)
+    assert (bench.node(), bench.lapses()) == (None, ["the instance that took it died, or could not begin in time"])
+
+
 def test_what_has_begun_does_not_begin_again_here() -> None:
     """An ask that could not be removed bears this instance's own token: at the next look it is removed, and not run."""
     bench = Bench()
@@ -540,6 +585,10 @@ def test_two_that_ask() -> None:
     assert asks.make(second) is None
     assert bench.node()["by"] == "bob"
     assert bench.lapses() == ["nobody took it in five minutes"]
+    bench.world.store.set(f"cron-asks/{NAME}/takenBy", "an instance's")
+    bench.world.advance(VALID / 1000)
+    assert asks.make(new_ask(NAME, "cyd", bench.world.now(), None, "run", None)) is None
+    assert bench.lapses()[1].endswith("it was taken and not removed: the history says whether it was run")
 
 
 @pytest.mark.parametrize("typed", ["x", 5, {"id": 7}, {"id": "a", "by": "b", "at": "c", "kind": "run"}])
