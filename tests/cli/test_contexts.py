@@ -105,6 +105,14 @@ def test_a_command_to_copy_names_the_same_database(rtdb: Rtdb) -> None:
     other = {"ticks": True, "declaredAt": 1, "overlap": "skip", "catchUp": "skip", "oncePerTick": True}
     rtdb.emulator.set("other", "/cron-jobs/digest", {**entry, **other})
     assert "firecron resume digest --context other" in call("status", "--context", "other").stdout
+    call("resume", "digest", "--context", "other")
+    for _ in range(2):
+        held = call("hold", "--until", "1h", "--why", "x", "--context", "other").stdout
+    name = held.rpartition("firecron unhold ")[2].split()[0]
+    again = f"firecron unhold {name} --context other"
+    assert again in held
+    assert again in call("status", "--context", "other").stdout
+    assert again in complaint(2, "unhold", "--context", "other")
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS.keys() - OTHERS))

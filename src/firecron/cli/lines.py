@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
@@ -190,18 +190,21 @@ def _original(view: LockView) -> str:
 # --- a hold
 
 
-def hold_lines(view: HoldView, now: int, zone: tzinfo | None = None) -> list[Text]:
-    """Return who holds what, until when and why; then what is not held, or what is left of a hold that is over."""
+def hold_lines(view: HoldView, now: int, zone: tzinfo | None = None, *, here: Callable[[str], str] = str) -> list[Text]:
+    """Return who holds what, until when and why; then what is not held, or what is left of a hold that is over.
+
+    `here` makes a command of firecron's one for the database that this is about.
+    """
     hold = view.hold
     why, end = "" if hold.why is None else f": {plain(hold.why)}", _when(hold.until, now, zone)
     jobs = f"{len(view.jobs):,} {'job' if len(view.jobs) == 1 else 'jobs'}"
     if not view.stands:
         left = f"{jobs} still paused with hold {hold.name} by {plain(hold.by)}, which was taken back or deleted{why}"
-        return [Text(left, "bold red"), Text(f"  to resume them: firecron unhold {hold.name}")]
+        return [Text(left, "bold red"), Text(f"  to resume them: {here(f'firecron unhold {hold.name}')}")]
     lines = [Text(f"{hold.what}: ").append("held", "yellow").append(f" by {plain(hold.by)} until {end}{why}")]
     if view.not_held:
         lines.append(Text(f"  not held: {', '.join(view.not_held)}", "yellow"))
-    return [*lines, Text(f"  to take it back: firecron unhold {hold.name}")]
+    return [*lines, Text(f"  to take it back: {here(f'firecron unhold {hold.name}')}")]
 
 
 # --- the paper of the steps and runs

@@ -14,6 +14,7 @@ import typer
 from rich.text import Text
 
 from firecron.base.texts import plain
+from firecron.cli.contexts import here
 from firecron.cli.lines import clock_time, distance
 from firecron.cli.options import Json, Name, Why, check_why, database_of, given_until, no_such
 from firecron.cli.output import Exit, Failure, Output, answering, print_events
@@ -150,7 +151,7 @@ def _wanted(seen: Sequence[HoldView], names: Sequence[str], database: Database) 
         if name not in there:
             raise no_such(f"hold {{}} in {database_of(database.settings)}", name, there)
     if not names and len(there) > 1:
-        lines = [f"  firecron unhold {view.hold.name}   {_whose(view)}" for view in seen]
+        lines = [f"  {here(f'firecron unhold {view.hold.name}')}   {_whose(view)}" for view in seen]
         raise Failure("\n".join([f"there are {len(there)} holds: name those to take back", *lines]), Exit.USAGE)
     return list(dict.fromkeys(names)) or list(there)
 
@@ -175,8 +176,10 @@ def _held_lines(made: HeldJobs) -> Iterator[Text]:
     if asked:
         yield Text(f"  asked to end: {', '.join(asked)}")
     if going:
-        yield Text(f"  still running: {', '.join(run.name for run in going)}. To end one: firecron cancel NAME")
-    yield Text(f"  to take it back: firecron unhold {hold.name}")
+        yield Text(
+            f"  still running: {', '.join(run.name for run in going)}. To end one: {here('firecron cancel NAME')}"
+        )
+    yield Text(f"  to take it back: {here(f'firecron unhold {hold.name}')}")
 
 
 def _resumed_lines(done: ResumedJobs) -> Iterator[Text]:
@@ -185,7 +188,7 @@ def _resumed_lines(done: ResumedJobs) -> Iterator[Text]:
     yield from _reasons("paused as before", done.paused, "yellow")
     yield from _reasons("could not be resumed", done.failed, "bold red")
     if done.failed:
-        yield Text(f"  to try again: firecron unhold {done.hold}")
+        yield Text(f"  to try again: {here(f'firecron unhold {done.hold}')}")
 
 
 def _reasons(said: str, reasons: Mapping[str, str], style: str) -> Iterator[Text]:

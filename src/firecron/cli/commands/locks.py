@@ -18,6 +18,7 @@ from rich.text import Text
 
 from firecron.base.instants import to_text
 from firecron.base.texts import plain
+from firecron.cli.contexts import here
 from firecron.cli.lines import clock_time, lock_lines, rank
 from firecron.cli.names import complete_job
 from firecron.cli.options import (
@@ -249,7 +250,9 @@ def _ask(output: Output, seen: Seen) -> None:
     kept += [f"fence {seen.view.fence}"] if seen.view.fence is not None else []
     stays = f"Its {' and '.join(kept)} {'stay' if len(kept) > 1 else 'stays'}." if kept else "Everything else stays."
     output.out.print(Text("\n").join([Text(seen.view.name, "bold"), *lock_lines(seen.view, seen.now)]))
-    instead = f" To end the term first, run: firecron cancel {seen.view.name}" if seen.view.is_leaders else ""
+    instead = (
+        f" To end the term first, run: {here(f'firecron cancel {seen.view.name}')}" if seen.view.is_leaders else ""
+    )
     output.out.print(
         f"\nThis sets expiresAt to 0, so that another instance can acquire the lock at once. {stays} "
         f"If the holder is alive, its run goes on until the next renewal, beside the run of the next holder.{instead}"

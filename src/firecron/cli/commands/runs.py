@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from firecron.cli.contexts import here
 from firecron.cli.lines import Paper, milliseconds_of, present, run_lines, step_lines, unfinished_line
 from firecron.cli.options import Interval, Json, OnlyName, Watch, check_known, database_of, given_since
 from firecron.cli.output import Exit, Failure, Output, answering
@@ -182,7 +183,7 @@ class RunsView(View[SeenRuns]):
         ]
         if not lines:
             where = database_of(self.operator.settings)
-            why = f"but its lock has a node: see firecron locks {self.name}" if seen.has_lock else _NONE_YET
+            why = f"but its lock has a node: see {here(f'firecron locks {self.name}')}" if seen.has_lock else _NONE_YET
             said = f"There is no run of {self.name} in {where} ({why})."
             if self.wanted != EVERY:
                 said = f"There is no run of {self.name} in {where} that fits, among those that are kept."

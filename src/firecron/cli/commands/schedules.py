@@ -16,6 +16,7 @@ from rich.text import Text
 
 from firecron.base.instants import to_milliseconds, to_text
 from firecron.base.texts import plain
+from firecron.cli.contexts import here
 from firecron.cli.lines import distance
 from firecron.cli.options import Json, OnDatabase
 from firecron.cli.output import Exit, Failure, Output, answering, print_events
@@ -171,7 +172,7 @@ def read_named(output: Output, name: str) -> StoredSchedule:
 def _one(found: Schedules, job: str, key: str) -> StoredSchedule:
     shown = found.get(job, key)
     if shown is None:
-        raise Failure(f"there is no schedule {key!r} of {job!r}: firecron schedules {job}", Exit.USAGE)
+        raise Failure(f"there is no schedule {key!r} of {job!r}: {here(f'firecron schedules {job}')}", Exit.USAGE)
     return shown
 
 

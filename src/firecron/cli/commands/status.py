@@ -116,7 +116,7 @@ class StatusView(View[SeenJobs]):
             rows = sorted(seen.rows, key=lambda row: rank(row.verdict))
             lines = [_hold_line(view, seen.now) for view in seen.holds]
             return Text("\n").join([*lines, *(self._line(row, seen.now) for row in rows)])
-        held = [line for view in seen.holds for line in hold_lines(view, seen.now)]
+        held = [line for view in seen.holds for line in hold_lines(view, seen.now, here=here)]
         summary = total(row.verdict for row in seen.rows)
         blank = [Text("")] if held else []
         lines = table(seen.rows, seen.now, self._output.out, with_about=bool(self._names))
@@ -326,7 +326,7 @@ def _said(verdict: JobVerdict) -> list[str]:
 
 
 def _hold_line(view: HoldView, now: int) -> Text:
-    return Text("; ").join(Text(line.plain.strip()) for line in hold_lines(view, now))
+    return Text("; ").join(Text(line.plain.strip()) for line in hold_lines(view, now, here=here))
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
