@@ -45,6 +45,15 @@ def test_what_is_put_is_listed_shown_and_removed(rtdb: Rtdb) -> None:
     assert node["closed"] == "removed"
 
 
+@pytest.mark.parametrize("given", [("0 9 * * *", "--every", "60"), ("--at", CHRISTMAS, "--timezone", "Europe/Berlin")])
+def test_a_line_beside_another_kind_of_schedule_is_refused(rtdb: Rtdb, given: tuple[str, ...]) -> None:
+    """So is a zone, which only a line has: neither is left out in silence."""
+    assert "give a LINE and its --timezone, or --every, or --at" in complaint(
+        2, "schedule", "put", "remind", "1", *given
+    )
+    assert rtdb.get("cron-schedules") is None
+
+
 def test_lines_come_out_as_they_go_in(rtdb: Rtdb) -> None:
     """What `--lines` prints can be put again, also elsewhere; a line that is none is named."""
     for key in ("1", "2"):

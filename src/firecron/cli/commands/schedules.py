@@ -116,6 +116,8 @@ def put(
         elif key is None:
             raise Failure("name the KEY of the schedule, or read several with --lines", Exit.USAGE)
         else:
+            if (every is not None or at is not None) and (line is not None or timezone is not None):
+                raise Failure("give a LINE and its --timezone, or --every, or --at", Exit.USAGE)
             options = {"line": line, "timezone": timezone, "every": every, "starting": starting, "at": at}
             arguments = None if args is None else _object(args, "--args")
             given = [{"key": key, **options, "until": until, "args": arguments, "by": by}]
