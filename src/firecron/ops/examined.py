@@ -34,7 +34,7 @@ class Examined:
         has_index: Whether the database finds what is due by a query.
         malformed: Keys of schedules that can't be read, or that no query finds.
         unusable: Keys of schedules whose arguments the declared function doesn't take.
-        undeclared: Why the job has no schedules, if the catalogue has it with one in its code.
+        undeclared: Why nothing runs them: the catalogue has no such job, or has it with a schedule in its code.
     """
 
     job: str
@@ -59,6 +59,8 @@ def examine_schedules(database: Database, most: int = MOST_EXAMINED) -> Iterator
             undeclared = str(error)
         found = list(islice(Schedules(database).pages(job), most + 1))
         there = [entry for entry in found[:most] if entry.state != "removed"]
+        if job not in declared and not all(entry.is_closed for entry in there):
+            undeclared = f"the catalogue has no job {job!r}, so no instance is known to run its schedules"
         yield Examined(
             job,
             len(there),

@@ -103,6 +103,20 @@ def test_schedules_of_a_job_that_has_its_own_are_warned_of(entries: FireCron, rt
     assert re.search("'remind' has its schedule in its code", told.message)
 
 
+def test_schedules_of_a_job_that_nothing_has_declared_are_warned_of(entries: FireCron, rtdb: Rtdb) -> None:
+    """Its name may be mistyped. Closed ones, which stay for a day, are no reason to worry."""
+    rtdb.set("cron-jobs/remind", None)
+    (told,) = found()
+    assert (told.level, str(told.remedy).partition(":")[0]) == (
+        "warning",
+        "declare it with @scheduled, or remove its schedules",
+    )
+    assert "the catalogue has no job 'remind'" in told.message
+    for key in ("42", "43"):
+        entries.schedules.remove("remind", key)
+    assert [one.level for one in found()] == ["ok"]
+
+
 def test_no_more_than_so_many_are_read(entries: FireCron, rtdb: Rtdb) -> None:
     """A job may have a hundred thousand: the finding says that it is about the first ones."""
     database = Database(settings=load(database_url=rtdb.url))
