@@ -55,6 +55,8 @@ finds another ETag reads, and decides again:
       its write and the history  those of missed ticks come with the next claim, that of a died run doesn't
     a put that lands late        it needs the ETag of then. Onto an absent node it could land only after a removal and
                                  a deletion, and a day must be between the two (`keep_closed`)
+                                 Or before the first put is answered: a removal that finds no node writes nothing, and
+                                 the put that lands after it counts, as the later one
 
 So once `remove` has returned, nothing claims the entry until a put, and then no tick up to its `since`; and no tick of
 an entry begins twice. A node that is absent is never created but by a put: a claim reads first, and compares.
