@@ -31,10 +31,14 @@ class EntryWriter:
         self._database = database
         self._history = history
 
-    def write(self, job: Job, name: str, hold: Pause | None) -> None:
-        """Look at the node as it is now, and write or delete what the look says; then the history."""
+    def write(self, job: Job, name: str, hold: Pause | None) -> Node | None:
+        """Look at the node as it is now, and write or delete what the look says; then the history.
+
+        Return the node after that; None if there is none, or if it is not known.
+        """
         database = self._database
         looked: list[Look] = []
+        after: Node | None = None
 
         def decide(node: object, now: int) -> Node | Kept:
             found = evaluate(node, job.options, now, database.margin, hold)
@@ -44,12 +48,14 @@ class EntryWriter:
         with self._reported(name):
             deadline = database.deadline(database.settings.acquire_timeout)
             snapshot, kept = database.run(editing(decide), database.paths.lock(name), deadline)
-            found = looked[0]
+            found, node = looked[0], snapshot.node if isinstance(snapshot.node, dict) else None
             if isinstance(found, Deleted):
-                node = snapshot.node if isinstance(snapshot.node, dict) else {}
-                self._delete(name, snapshot.etag, node)
-            elif isinstance(found, Written) and kept is None and found.entries:
+                self._delete(name, snapshot.etag, node or {})
+            else:
+                after = node
+            if isinstance(found, Written) and kept is None and found.entries:
                 self._history.record_entries(job.named(name), list(found.entries))
+        return after
 
     def mend(self, job: Job, name: str) -> Node | None:
         """Write when to look at the entry, whatever there is to do with it then. Return what was written, if anything.

@@ -570,9 +570,15 @@ class Lookers:
     # --- what a look writes
 
     def _write(self, watched: _StoredJob, name: str) -> None:
-        """Look at the node as it is now, and write or delete what the look says; then the history."""
+        """Look at the node as it is now, and write or delete what the look says; then the history. Plan its next tick.
+
+        So each tick of a paused job is passed over as it comes, and who resumes the job runs none from before.
+        """
         try:
-            self._writer.write(watched.job, name, watched.hold)
+            node = self._writer.write(watched.job, name, watched.hold)
+            at, clock = number(_fields(node).get("nextAt")), self._database.clock.peek()
+            if node is not None and at is not None and clock is not None and clock.server < at <= watched.until:
+                self._plan(watched, _Planned(name, node), at + self._jitter(watched.job, name, at), clock.server)
         finally:
             if self._done(watched, name):
                 self._go_on(watched)

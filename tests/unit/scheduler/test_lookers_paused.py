@@ -68,3 +68,21 @@ def test_a_tick_that_waits_for_another_instance_does_not_begin_once_the_job_is_p
     one.store.set(f"{NODE}/expiresAt", to_milliseconds(one.clock.time))
     one.go_on(10)
     assert one.jobs.sent == ([] if is_paused else [f"queued:42:{NEXT}"])
+
+
+def test_each_tick_of_a_paused_job_is_passed_over_as_it_comes() -> None:
+    """Also those between two queries. So none of them is recorded as missed, or run, once the job is resumed."""
+    one = Alone()
+    one.crons.schedules.put("queued", "42", "*/5 * * * * *")
+    one.pause()
+    one.go_on(4)
+    one.look()
+    one.go_on(17)
+    one.store.set("cron-locks/queued", None)
+    one.look()
+    one.go_on(1)
+    assert one.jobs.sent == []
+    runs: Any = one.store.get("cron-runs/queued")
+    assert [(key, run["outcome"], run["error"]) for key, run in runs.items()] == [
+        (f"2026-11-18T08:59:{second}Z:42", "skipped", "it was paused") for second in (35, 40, 45, 50)
+    ]
