@@ -168,7 +168,7 @@ ROW = exactly(
     DECLARED,
     of(perhaps(MUTE), "muted"),
     of(perhaps(ASK), "ask"),
-    of(NO_TEXT, "words role"),
+    of(NO_TEXT, "words role nextKey"),
     of(NO_INSTANT, "next"),
     of(perhaps(LOCK), "lock"),
     of(perhaps(LAST), "last"),

@@ -48,7 +48,8 @@ class Row:
     """A job at one instant: the verdict, the declaration, the lock, the next tick, and the last run in its history.
 
     `declared` is None if the entry in the catalogue can't be read. `lock` is None without a node. `next` is None if no
-    tick will come. `last` is None if there is no run, or none was asked for. `ask` is what an operator has asked for.
+    tick will come; of a stored job it is that of the schedule `next_key`. `last` is None if there is no run, or none
+    was asked for. `ask` is what an operator has asked for.
     Texts are safe to print.
     """
 
@@ -58,6 +59,7 @@ class Row:
     next: int | None = None
     last: Entry | None = None
     ask: AskedRun | None = None
+    next_key: str | None = None
 
     @property
     def job(self) -> str:
@@ -84,6 +86,7 @@ class Row:
             **schedule_fields(None if declared is None else declared.schedule),
             "words": self.words,
             "next": None if self.next is None else to_text(self.next),
+            "nextKey": self.next_key,
             "lock": self.lock and self.lock.to_json(),
             "last": self.last and self.last.to_json(),
             "service": declared and declared.service,
@@ -227,12 +230,15 @@ class Status:
 
     def _row(self, name: str, verdict: JobVerdict, nodes: Nodes) -> Row:
         declared, node, ask = nodes.declared.entries[name], nodes.locks.get(name), nodes.asks.get(name)
+        following = None if declared is None else _next_tick(declared, verdict, nodes)
+        stored = None if following is None else nodes.stored.get(name)
         return Row(
             verdict,
             None if declared is None else _printable(declared),
             None if node is None else self._view(name, node, nodes.now),
-            None if declared is None else _next_tick(declared, verdict, nodes),
+            following,
             ask=None if ask is None or ask.is_over(nodes.now) else ask,
+            next_key=None if stored is None else stored.next_key,
         )
 
     def _view(self, name: str, node: object, now: int) -> LockView:

@@ -31,11 +31,12 @@ Node: TypeAlias = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class StoredHealth:
-    """The schedules of a job that are late or fail, by their keys, and when the next one is due, if any is to come."""
+    """The schedules of a job that are late or fail, by their keys, and which comes next and when, if one does."""
 
     late: tuple[str, ...] = ()
     failing: tuple[str, ...] = ()
     next: int | None = None
+    next_key: str | None = None
 
     def judge(self, verdict: JobVerdict) -> JobVerdict:
         """Return the verdict about the job with what its schedules say, unless there is something worse to say."""
@@ -82,7 +83,8 @@ def read_stored_health(database: Database, entry: CatalogueEntry, now: int) -> S
         )
     except Denied:
         return None
-    return StoredHealth(_keys(late), _keys(failing), number(coming[0][1].get("nextAt")) if coming else None)
+    at, key = (number(coming[0][1].get("nextAt")), _keys(coming)[0]) if coming else (None, None)
+    return StoredHealth(_keys(late), _keys(failing), at, key)
 
 
 def _fails(node: Node, now: int) -> bool:

@@ -174,6 +174,7 @@ interface Detail {
   /** The names of the options that have their default. */
   defaults: string[];
   next: { slot: Instant; note?: string }[];
+  nextKey: string | null;
   running: Running | null;
   runs: Run[] | null;
   node: unknown;

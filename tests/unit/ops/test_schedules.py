@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.stores.least_privilege import RULES, RUNNING
 from firecron import ConfigurationError, FireCron, LockService, Run, distributed_cron, scheduled
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.base.instants import to_milliseconds
+from firecron.cli.commands.status import row_line
 from firecron.errors import Denied, NoIndex, Unavailable
 from firecron.lock.database import Database
 from firecron.ops.holds import Holds
@@ -381,13 +383,15 @@ def test_closed_ones_hide_nothing_that_is_late(declared: Database, rtdb: Rtdb) -
     assert row.next == nodes[":1"]["nextAt"]
 
 
-def test_a_row_shows_when_the_next_schedule_is_due(declared: Database, rtdb: Rtdb) -> None:
-    """The job has no tick of its own."""
+def test_a_row_shows_which_schedule_is_due_next_and_when(declared: Database, rtdb: Rtdb) -> None:
+    """The job has no tick of its own. In a line of the terminal the key goes before the time."""
     status = Status(declared)
     (row,) = status.evaluate(status.read()).rows
     node: Any = rtdb.get("cron-schedules/loose/:1")
-    assert row.next == node["nextAt"]
+    assert (row.next, row.next_key, row.to_json()["nextKey"]) == (node["nextAt"], "1", "1")
     assert row.words == "by stored schedules"
+    for key, shown in (("1", "1"), ("a-very-long-key", "a-very-long-…")):
+        assert f"; next {shown} in 3 s" in row_line(replace(row, next_key=key), node["nextAt"] - 3_000).plain
 
 
 def test_a_job_that_is_added_later_keeps_its_own_history() -> None:

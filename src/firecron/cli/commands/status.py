@@ -169,6 +169,8 @@ def _check_names(nodes: Nodes, settings: Settings, names: Sequence[str]) -> None
 
 # Names up to this long are in the row itself, others above it.
 _LONGEST_NAME = 30
+# Of the key of a stored schedule.
+_LONGEST_KEY = 12
 _GAP = "  "
 _VERDICTS: dict[VerdictWord, str] = {
     "unattended": "bold red",
@@ -217,7 +219,7 @@ def row_line(row: Row, now: int, *, with_about: bool = False) -> Text:
     schedule = _schedule(row)
     parts = row.verdict.about.lines() if with_about else []
     parts += [schedule] if schedule else []
-    parts += [f"next {distance(row.next, now)}"] if row.next is not None else []
+    parts += [f"next {_next(row, now)}"] if row.next is not None else []
     if row.last is not None:
         _, _, _, last, duration = _cells(row, now)
         by = row.last.owner
@@ -243,10 +245,18 @@ def _cells(row: Row, now: int) -> tuple[str, ...]:
     return (
         row.job if cell_len(row.job) <= _LONGEST_NAME else "",
         row.verdict.word,
-        "" if row.next is None else distance(row.next, now),
+        _next(row, now),
         "" if last is None else f"{last.outcome}{ago}",
         "" if last is None or last.took is None else took(last.took),
     )
+
+
+def _next(row: Row, now: int) -> str:
+    """Return when the next tick comes; of a stored job with the key of its schedule."""
+    if row.next is None:
+        return ""
+    key = row.next_key or ""
+    return f"{key[:_LONGEST_KEY]}{'…' if len(key) > _LONGEST_KEY else ''} {distance(row.next, now)}".lstrip()
 
 
 def _ended(entry: Entry) -> int | None:

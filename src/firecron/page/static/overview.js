@@ -67,7 +67,7 @@ class Row {
     put(this.next, facts.next && local(facts.next));
     mark(this.next, "title", facts.next && utc(facts.next));
     const isPaused = facts.verdict === "paused" && !((facts.lock?.pausedUntil ?? "~") < (facts.next ?? ""));
-    put(this.countdown, facts.next && joined([isPaused ? "if resumed" : countdown(facts.next), place], " · "));
+    put(this.countdown, facts.next && joined([joined([facts.nextKey, isPaused ? "if resumed" : countdown(facts.next)]), place], " · "));
     const [first, second, isHot] = nowOf(facts);
     put(this.now, first);
     put(this.why, second);
