@@ -88,6 +88,7 @@ interface Job {
   owner?: string;
   runbook?: string;
   next?: Instant;
+  nextKey?: string | null;
   last?: Last;
   lock?: LockView;
   remedy?: Remedy;
@@ -174,7 +175,6 @@ interface Detail {
   /** The names of the options that have their default. */
   defaults: string[];
   next: { slot: Instant; note?: string }[];
-  nextKey: string | null;
   running: Running | null;
   runs: Run[] | null;
   node: unknown;
