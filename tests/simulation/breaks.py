@@ -122,7 +122,7 @@ BREAKS = (
           "pending.asked[answer.trust.reading.server, _slot_of(answer, job.options)]",
           "next(iter(pending.asked.values()))"),
     Break("the last try of a tick does not wait for its reply", "runs.claimer",
-          "within=max(left, self._database.settings.request_timeout)", "within=left", _HEARS_LATE),
+          "within=max(left, database.settings.request_timeout)", "within=left", _HEARS_LATE),
     # --- tickets
     Break("ranks are far too high", "base.tickets",
           "wave_of(size * self.distance,", "wave_of(100 * size * self.distance,"),
