@@ -375,9 +375,8 @@ BREAKS = (
     Break("what has no time is not mended", "scheduler.lookers",
           "if mono < watched.mends_at or", "if True or", first=_ENTRIES),
     Break("a look that writes keeps its place", "scheduler.lookers",
-          "            self._writer.write(watched.job, name, watched.hold)\n"
           "        finally:\n            if self._done(watched, name):\n                self._go_on(watched)",
-          "            self._writer.write(watched.job, name, watched.hold)\n        finally:\n            pass",
+          "        finally:\n            pass",
           first=_ENTRIES),
     Break("an entry that can't be read ends the look at the others", "scheduler.lookers",
           "            try:\n                self._look_at(watched, planned)\n",
