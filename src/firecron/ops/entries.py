@@ -83,7 +83,7 @@ def _judge(
     margin: int,
     job: JobVerdict | None,
 ) -> JobVerdict:
-    if is_closed(node) or entry.state == "malformed":
+    if is_closed(node):
         return _unreadable(entry, lock)
     # A look that has passed a tick over has said what became of it.
     passed = max(own.since or 0, number(node.get("passed")) or 0)

@@ -147,6 +147,7 @@ def read_entry(job: str, key: str, node: object, now: int, database: Database) -
         current = parse(fields, now, is_mine=True)
     except Malformed as error:
         current, said = IDLE, str(error)
+        state = state if is_closed(fields) else "malformed"
     record = current if isinstance(current, LockRecord) else None
     return StoredSchedule(
         name=name,

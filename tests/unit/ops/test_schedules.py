@@ -268,6 +268,20 @@ def test_an_entry_that_is_unlocked_rings(rtdb: Rtdb) -> None:
     assert isinstance(rtdb.get("cron-bell/remind"), int)
 
 
+def test_a_lock_that_can_not_be_read_is_malformed(crons: FireCron, rtdb: Rtdb) -> None:
+    """No instance runs the schedule, although that can be read; once it is closed, it is as it was closed."""
+    crons.schedules.put("remind", "42", "0 9 * * *", args={"event": "42"})
+    rtdb.set("cron-schedules/remind/:42/expiresAt", "never")
+    found = crons.schedules.get("remind", "42")
+    assert found is not None
+    assert (found.state, found.schedule is None) == ("malformed", False)
+    assert "expiresAt" in str(found.why)
+    rtdb.set("cron-schedules/remind/:42/closed", "over")
+    over = crons.schedules.get("remind", "42")
+    assert over is not None
+    assert over.state == "over"
+
+
 def test_the_async_forms_do_the_same(crons: FireCron) -> None:
     """Each off the event loop."""
 
