@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.invariants.mutants import in_file
 
-TAKERS = "tests/unit/scheduler/test_asks.py"
+TAKERS = "tests/unit/scheduler/test_asks.py tests/unit/scheduler/test_asks_for_ticks.py"
 ORDERS = "tests/interleaving/test_interleavings_asks.py"
 DEAD = "tests/unit/scheduler/test_heartbeat_dead.py"
 HOLDS = "tests/unit/lock/test_holds.py"
