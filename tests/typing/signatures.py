@@ -93,32 +93,32 @@ async def signatures_survive(jobs: Jobs, run: Run) -> None:
 
 # The reason of every `type: ignore` below: its error is what the test wants. Without the error mypy complains of it.
 def calls_are_checked(jobs: Jobs) -> None:
-    function("one")  # type: ignore[arg-type]
-    function(1, "other")  # type: ignore[call-arg]
-    async_function()  # type: ignore[call-arg,unused-coroutine]
-    jobs.method(5)  # type: ignore[arg-type]
-    jobs.static_below("two")  # type: ignore[arg-type]
-    Jobs.static_above("two")  # type: ignore[arg-type]
-    Jobs.class_below("two")  # type: ignore[arg-type]
-    jobs.class_above("two")  # type: ignore[arg-type]
-    jobs.method().upper()  # type: ignore[attr-defined]
+    function("one")  # type: ignore[arg-type]  # wanted
+    function(1, "other")  # type: ignore[call-arg]  # wanted
+    async_function()  # type: ignore[call-arg,unused-coroutine]  # wanted
+    jobs.method(5)  # type: ignore[arg-type]  # wanted
+    jobs.static_below("two")  # type: ignore[arg-type]  # wanted
+    Jobs.static_above("two")  # type: ignore[arg-type]  # wanted
+    Jobs.class_below("two")  # type: ignore[arg-type]  # wanted
+    jobs.class_above("two")  # type: ignore[arg-type]  # wanted
+    jobs.method().upper()  # type: ignore[attr-defined]  # wanted
 
 
 def options_are_checked() -> None:
     distributed_cron("name", every=timedelta(minutes=45), starting=datetime.now(UTC))
-    distributed_cron("name", every="45m")  # type: ignore[arg-type]
-    distributed_cron("name", every=60, starting="2026-11-18")  # type: ignore[arg-type]
-    distributed_cron(5, "* * * * *")  # type: ignore[arg-type]
-    distributed_cron("name", 60)  # type: ignore[arg-type]
-    distributed_cron("name", "* * * * *", "UTC")  # type: ignore[call-arg]
-    distributed_cron("name", "* * * * *", lock_ttl="60")  # type: ignore[arg-type]
-    distributed_cron("name", "* * * * *", overlap="wait")  # type: ignore[arg-type]
-    distributed_cron("name", "* * * * *", catch_up=True)  # type: ignore[arg-type]
-    distributed_cron("name", "* * * * *", alert_after=timedelta(minutes=5))  # type: ignore[arg-type]
-    distributed_cron("name", "* * * * *", on_abandoned="retry")  # type: ignore[arg-type]
-    distributed_cron("name", "* * * * *", ttl=60)  # type: ignore[call-arg]
-    distributed_cron("name", "* * * * *")(5)  # type: ignore[type-var]
-    distributed_cron(function)  # type: ignore[arg-type]
+    distributed_cron("name", every="45m")  # type: ignore[arg-type]  # wanted
+    distributed_cron("name", every=60, starting="2026-11-18")  # type: ignore[arg-type]  # wanted
+    distributed_cron(5, "* * * * *")  # type: ignore[arg-type]  # wanted
+    distributed_cron("name", 60)  # type: ignore[arg-type]  # wanted
+    distributed_cron("name", "* * * * *", "UTC")  # type: ignore[call-arg]  # wanted
+    distributed_cron("name", "* * * * *", lock_ttl="60")  # type: ignore[arg-type]  # wanted
+    distributed_cron("name", "* * * * *", overlap="wait")  # type: ignore[arg-type]  # wanted
+    distributed_cron("name", "* * * * *", catch_up=True)  # type: ignore[arg-type]  # wanted
+    distributed_cron("name", "* * * * *", alert_after=timedelta(minutes=5))  # type: ignore[arg-type]  # wanted
+    distributed_cron("name", "* * * * *", on_abandoned="retry")  # type: ignore[arg-type]  # wanted
+    distributed_cron("name", "* * * * *", ttl=60)  # type: ignore[call-arg]  # wanted
+    distributed_cron("name", "* * * * *")(5)  # type: ignore[type-var]  # wanted
+    distributed_cron(function)  # type: ignore[arg-type]  # wanted
 
 
 async def awaited(value: int) -> str:
@@ -132,10 +132,10 @@ def steps_of_a_sync_job(run: Run) -> None:
     assert_type(run.step("d", function, 1, at_most_once=True), float)
     assert_type(run.key("a"), str)
     run.retry("a")
-    run.step("e", function, "one")  # type: ignore[call-overload]
-    run.step("f", function)  # type: ignore[call-overload]
-    run.step("g", 5)  # type: ignore[call-overload]
-    run.step(5, function, 1)  # type: ignore[call-overload]
+    run.step("e", function, "one")  # type: ignore[call-overload]  # wanted
+    run.step("f", function)  # type: ignore[call-overload]  # wanted
+    run.step("g", 5)  # type: ignore[call-overload]  # wanted
+    run.step(5, function, 1)  # type: ignore[call-overload]  # wanted
 
 
 async def steps_of_an_async_job(run: Run) -> None:
@@ -144,7 +144,7 @@ async def steps_of_an_async_job(run: Run) -> None:
     assert_type(await run.step("c", awaited, 1, at_most_once=True), str)
     async with asyncio.TaskGroup() as group:
         assert_type(group.create_task(run.step("e", awaited, 1)), asyncio.Task[str])
-    await run.step("f", awaited, "one")  # type: ignore[call-overload]
+    await run.step("f", awaited, "one")  # type: ignore[call-overload]  # wanted
 
 
 def is_weekend(day: date) -> bool:
@@ -161,8 +161,8 @@ def schedules() -> None:
     Schedule("0 9 * * *", except_days=lambda day: day.weekday() >= 5)
     Schedule("0 9 * * *", except_days={"weekend": is_weekend, "holiday": [date(2026, 12, 25)]})
     Schedule("H 9 * * *", name="digest", starting=datetime.now(UTC), until=datetime.now(UTC))
-    schedule.after("2026-11-18")  # type: ignore[arg-type]
-    Schedule("0 9 * * *", UTC)  # type: ignore[arg-type]
+    schedule.after("2026-11-18")  # type: ignore[arg-type]  # wanted
+    Schedule("0 9 * * *", UTC)  # type: ignore[arg-type]  # wanted
 
 
 def settings() -> None:
@@ -170,9 +170,9 @@ def settings() -> None:
     assert_type(settings.margin, float)
     assert_type(Settings().roles, tuple[str, ...])
     Settings(margin=0.5, uid="firecron", roles=("mail", "reports"), history_limit=200)
-    Settings("ops/cron")  # type: ignore[call-arg]
-    Settings(margin="half a second")  # type: ignore[arg-type]
-    Settings(margn=0.5)  # type: ignore[call-arg]
+    Settings("ops/cron")  # type: ignore[call-arg]  # wanted
+    Settings(margin="half a second")  # type: ignore[arg-type]  # wanted
+    Settings(margn=0.5)  # type: ignore[call-arg]  # wanted
 
 
 async def a_program(jobs: Jobs) -> None:
@@ -184,8 +184,8 @@ async def a_program(jobs: Jobs) -> None:
         assert_type(started, FireCron)
     async with crons as started:
         assert_type(started, FireCron)
-    FireCron(function, settings={"prefix": "ops/cron"})  # type: ignore[arg-type]
-    FireCron(function, enabled="yes")  # type: ignore[arg-type]
+    FireCron(function, settings={"prefix": "ops/cron"})  # type: ignore[arg-type]  # wanted
+    FireCron(function, enabled="yes")  # type: ignore[arg-type]  # wanted
 
 
 @contextmanager
@@ -216,10 +216,10 @@ def around_nothing() -> Generator[None, None, None]:
 def around_runs() -> None:
     FireCron(function, around=[sync_around, async_around, Session, lambda run: suppress(OSError)])
     FireCron(function, around=(sync_around,))
-    FireCron(function, around=sync_around)  # type: ignore[arg-type]
-    FireCron(function, around=[around_nothing])  # type: ignore[list-item]
-    FireCron(function, around=[function])  # type: ignore[list-item]
-    FireCron(function, around=[around_nothing()])  # type: ignore[list-item]
+    FireCron(function, around=sync_around)  # type: ignore[arg-type]  # wanted
+    FireCron(function, around=[around_nothing])  # type: ignore[list-item]  # wanted
+    FireCron(function, around=[function])  # type: ignore[list-item]  # wanted
+    FireCron(function, around=[around_nothing()])  # type: ignore[list-item]  # wanted
 
 
 def what_a_run_says(run: Run) -> None:
@@ -227,8 +227,8 @@ def what_a_run_says(run: Run) -> None:
     assert_type(run.noted, str | None)
     assert_type(run.previous_slot, datetime | None)
     assert_type(run.last_success, datetime | None)
-    run.note(1204)  # type: ignore[arg-type]
-    run.previous_slot = None  # type: ignore[misc]
+    run.note(1204)  # type: ignore[arg-type]  # wanted
+    run.previous_slot = None  # type: ignore[misc]  # wanted
 
 
 def sync_access(visitor: Visitor) -> Access | None:
@@ -252,8 +252,8 @@ def triggers(crons: FireCron) -> None:
     crons.trigger_app(trust_cloud_run_iam=True)
     crons.trigger_blueprint(name="cron", audience="https://api.example", email=["scheduler@example.com"])
     crons.trigger_urls(audience="https://api.example", email="a@b.example", health_email="c@d.example")
-    crons.trigger_blueprint(trust_cloud_run_iam="yes")  # type: ignore[arg-type]
-    crons.trigger_urls(name="cron")  # type: ignore[call-arg]
+    crons.trigger_blueprint(trust_cloud_run_iam="yes")  # type: ignore[arg-type]  # wanted
+    crons.trigger_urls(name="cron")  # type: ignore[call-arg]  # wanted
 
 
 def pages(crons: FireCron) -> None:
@@ -265,11 +265,11 @@ def pages(crons: FireCron) -> None:
     crons.status_app(open_to_all="read")
     crons.status_blueprint(name="page", access=sync_access)
     crons.status_urls(iap_audience="/projects/1")
-    crons.status_app(access=no_access)  # type: ignore[arg-type]
-    crons.status_app(basic="ops:password")  # type: ignore[arg-type]
-    crons.status_app(open_to_all="write")  # type: ignore[arg-type]
-    crons.status_blueprint(access=no_access)  # type: ignore[arg-type]
-    crons.status_urls(read_only="yes")  # type: ignore[arg-type]
+    crons.status_app(access=no_access)  # type: ignore[arg-type]  # wanted
+    crons.status_app(basic="ops:password")  # type: ignore[arg-type]  # wanted
+    crons.status_app(open_to_all="write")  # type: ignore[arg-type]  # wanted
+    crons.status_blueprint(access=no_access)  # type: ignore[arg-type]  # wanted
+    crons.status_urls(read_only="yes")  # type: ignore[arg-type]  # wanted
 
 
 async def locks() -> None:
@@ -289,7 +289,7 @@ async def locks() -> None:
     assert_type(locks.with_lock("name", Jobs().async_method, 60), Awaitable[list[int] | Refusal])
     assert_type(locks.once("name", lambda: function(1)), Done[float])
     assert_type(await locks.once_async("name", Jobs().async_method, ttl=30, wait=5), Done[list[int]])
-    locks.once("name", function)  # type: ignore[arg-type]
-    locks.acquire("name")  # type: ignore[call-arg]
-    locks.hold("name", ttl="60")  # type: ignore[arg-type]
-    locks.with_lock("name", 5)  # type: ignore[call-overload]
+    locks.once("name", function)  # type: ignore[arg-type]  # wanted
+    locks.acquire("name")  # type: ignore[call-arg]  # wanted
+    locks.hold("name", ttl="60")  # type: ignore[arg-type]  # wanted
+    locks.with_lock("name", 5)  # type: ignore[call-overload]  # wanted
