@@ -1,6 +1,6 @@
 """What Sphinx needs to build the guide from the same Markdown files that are read on GitHub, as an extension of it.
 
-    index         the table of docs/README.md is the menu of every page, and the list in llms.txt
+    index         the lists of docs/README.md are the menu of every page, and the list in llms.txt
     links         what is no page or picture of docs/ becomes an address in the repository; all that leave are listed
                   in links.txt
     docstrings    a word in backticks is a name if there is one, else code; an indented block is code
@@ -93,6 +93,7 @@ _FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _ELSEWHERE = re.compile(r"[a-z]+:")
 _ROW = re.compile(r"^\| (.+?) \| ?(.*?) ?\|$", re.MULTILINE)
+_PART = re.compile(r"^### (.+)$|^\* (\[.+?\)): (.+)$", re.MULTILINE)
 _ENTRY = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
 _SPAN = re.compile(r"`([^`]+)`")
 _DEFAULT = re.compile(r"<(?:class '(?:\w+\.)*)?(\w+)'?>")
@@ -125,14 +126,13 @@ class Section:
 
 
 def sections(index: str) -> list[Section]:
-    """The parts of an index: rows of a table with links and what they are about, below a row with a bold title."""
+    """The parts of an index: below a heading the items of a list, with links and what they are about."""
     found: list[tuple[str, list[Entry]]] = []
-    for first, about in _ROW.findall(index):
-        if first.startswith("**"):
-            title = first.strip("*")
-            found.append((title[0].upper() + title[1:], []))
+    for title, links, about in _PART.findall(index):
+        if title:
+            found.append((title, []))
         elif found:
-            found[-1][1].extend(Entry(name, target, about) for name, target in _ENTRY.findall(first))
+            found[-1][1].extend(Entry(name, target, about) for name, target in _ENTRY.findall(links))
     return [Section(title, tuple(entries)) for title, entries in found]
 
 

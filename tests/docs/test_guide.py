@@ -31,13 +31,16 @@ from tools.guide import (
 
 INDEX = """# Guide
 
-| for | |
-|---|---|
-| **writing jobs** | |
-| [Flask](flask.md), [Django](django.md) | its context |
-| [API](api/README.md) | every name |
-| **going deeper** | |
-| [Examples](../examples/README.md) | a folder each |
+* [A link above](tutorial.md): is no entry
+
+### Writing jobs
+
+* [Flask](flask.md), [Django](django.md): its context
+* [API](api/README.md): every name
+
+### Going deeper
+
+* [Examples](../examples/README.md): a folder each
 """
 _DIRECTIVE = re.compile(r"^\.\. (currentmodule|auto\w+):: ([\w.]+)(\(\))?\n((?:   :.*\n)*)", re.MULTILINE)
 # Names that others rely on, but not on those pages: an entry point, and the same Settings as in firecron.
@@ -124,7 +127,7 @@ def test_every_parameter_has_a_line() -> None:
 
 
 def test_an_index_has_its_sections() -> None:
-    """A bold row begins a section, and each link of a row below it is an entry."""
+    """A heading begins a section, and each link of an item below it is an entry."""
     assert sections(INDEX) == [
         Section(
             "Writing jobs",
