@@ -509,6 +509,8 @@ class Listener:
 
 
 def _config(app: ASGIApp) -> Config:
-    config = Config(app, lifespan="off", ws="none", log_config=None, access_log=False, timeout_keep_alive=3600)
+    config = Config(
+        app, lifespan="off", ws="none", log_config=None, access_log=False, proxy_headers=False, timeout_keep_alive=3600
+    )
     config.load()
     return config
