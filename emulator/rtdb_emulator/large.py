@@ -34,7 +34,7 @@ from rtdb_emulator.ordering import ordering
 from rtdb_emulator.paths import PRIORITY, check_depth, is_key
 from rtdb_emulator.query import arranging
 from rtdb_emulator.steps import at_once
-from rtdb_emulator.table import SMALL, Members, filling
+from rtdb_emulator.table import SMALL, filling
 from rtdb_emulator.tree import BY_KEY, EMPTY, Member, Node, Priority, arranging_keys, as_node, hashing
 
 # Bytes, or characters: smaller data is read at once.
@@ -128,12 +128,12 @@ class Long:
 
 def is_large(node: Node, keys: list[str] | None = None) -> bool:
     """Return whether the JSON of a node, or of these children of it, is to be made in steps."""
-    return _is_much(_size_of(node) if keys is None else _sizes(node.members, keys))
+    return _is_much(_content(node) if keys is None else ((key, node.members[key]) for key in keys))
 
 
 def are_large(nodes: Iterable[Node]) -> bool:
     """Return whether the JSON of these nodes together is to be made in steps."""
-    return _is_much(chain.from_iterable(map(_size_of, nodes)))
+    return _is_much(chain.from_iterable(map(_content, nodes)))
 
 
 def preparing(node: Node, order: str | None, *, hashed: bool) -> Generator[None]:
@@ -144,27 +144,26 @@ def preparing(node: Node, order: str | None, *, hashed: bool) -> Generator[None]
         yield from hashing(node)
 
 
-def _is_much(sizes: Iterable[int]) -> bool:
-    left = LARGE
-    for number, size in enumerate(sizes):
-        left -= size
-        if left < 0 or number >= MOST_AT_ONCE:
-            return True
+def _is_much(members: Iterable[tuple[str, Member | None]]) -> bool:
+    """Return whether these members, with all that is below them, are many or have much text."""
+    count = size = 0
+    waiting = [members]
+    for some in waiting:
+        for key, member in some:
+            count += 1
+            size += len(key) + 1
+            if isinstance(member, str):
+                size += len(member)
+            elif isinstance(member, Node):
+                waiting.append(_content(member))
+            if count > MOST_AT_ONCE or size > LARGE:
+                return True
     return False
 
 
-def _size_of(node: Node) -> Iterable[int]:
-    if node.members:
-        return _sizes(node.members, node.members)
-    return (len(node.value) if isinstance(node.value, str) else 1,)
-
-
-def _sizes(members: Members[Member], keys: Iterable[str]) -> Iterator[int]:
-    for key in keys:
-        member = members[key]
-        yield len(key) + (len(member) if isinstance(member, str) else 1)
-        if isinstance(member, Node):
-            yield from _sizes(member.members, member.members)
+def _content(node: Node) -> Iterable[tuple[str, Member | None]]:
+    """Return a node's members, or its value as a member without a key."""
+    return node.members.items() if node.members else (("", node.value),)
 
 
 def writing(node: Node, form: Form = STORED, keys: list[str] | None = None, level: int = 0) -> Iterator[bytes]:
