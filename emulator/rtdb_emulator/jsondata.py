@@ -30,8 +30,10 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-# Made once: `json.loads` would make one for each text.
+# Made once: `json.loads` and `json.dumps` would make one for each text.
 DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_PRETTY: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", " : "), indent=2)
 
 
 class NeedsServer(Exception):
@@ -62,8 +64,8 @@ def decode_patch(body: bytes | bytearray) -> dict[str, object] | None:
 def encode(data: object, *, pretty: bool = False) -> bytes:
     """Return the data as the database prints it. `pretty` indents by two, with a space on both sides of the colon."""
     if pretty:
-        return (json.dumps(data, ensure_ascii=False, indent=2, separators=(",", " : ")) + "\n").encode()
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
+        return (_PRETTY.encode(data) + "\n").encode()
+    return _ENCODER.encode(data).encode()
 
 
 def parse(data: object, *, now: int | None, existing: Node = EMPTY, depth: int = 0) -> Node:
