@@ -24,10 +24,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from contextlib import aclosing
 from dataclasses import replace
 from http.client import responses
+from itertools import chain
 from typing import TypeVar
 from urllib.parse import unquote
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import Config
@@ -204,13 +205,16 @@ class HttpExchange:
         """The whole request; BadRequest if its query is broken, or its body larger than this client's may be."""
         parameters = parse_url_query(self._scope["query_string"].decode("latin-1"))
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self._scope["headers"]}
-        limit = None if is_admin(headers, parameters) else MAX_BODY
         body = bytearray()
-        async with aclosing(Request(self._scope, self._receive).stream()) as chunks:
-            async for chunk in chunks:
-                body += chunk
-                if limit is not None and len(body) > limit:
-                    raise BadRequest(WRITE_TOO_LARGE)
+        is_whole = False
+        while not is_whole:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            body += message.get("body", b"")
+            if len(body) > MAX_BODY and not is_admin(headers, parameters):
+                raise BadRequest(WRITE_TOO_LARGE)
+            is_whole = not message.get("more_body", False)
         path = self._scope["raw_path"].decode("latin-1")
         self._request = await _read_large(RestRequest(self._scope["method"], path, parameters, headers, body))
         return self._request
@@ -280,10 +284,7 @@ def _head_size(response: Response) -> int:
 
 
 def _headers_size(headers: list[tuple[bytes, bytes]]) -> int:
-    size = len("\r\n") + len(headers) * len(": \r\n")
-    for name, value in headers:
-        size += len(name) + len(value)
-    return size
+    return len("\r\n") + len(headers) * len(": \r\n") + sum(map(len, chain.from_iterable(headers)))
 
 
 # --- large bodies
