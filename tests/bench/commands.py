@@ -1,8 +1,8 @@
 """What a cold command line costs: `make bench`, or `python tests/bench/commands.py`.
 
 The processor time of whole processes, the interpreter's own among it, as `imports.py` measures it. `status` reads an
-emulator that is empty, and whose own work is not counted. Beside them is a command of typer's that does nothing: what
-typer loads to read an argument is the least that `next` and `status` can cost.
+emulator that is empty, and whose own work is not counted. Beside them is a command of typer's that does nothing, and
+loads pydantic to read its argument, which firecron's commands don't.
 """
 
 from __future__ import annotations

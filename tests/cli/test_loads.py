@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
+import typer
 
+from firecron.cli.commands import COMMANDS, load, take_as_they_are
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator_tests.helpers.processes import Run
 
@@ -56,7 +59,8 @@ STATUS = f"""{NEXT.replace("cli.commands.jobs", "cli.commands.status")} cli.line
     [
         (["--help"], HELP, set()),
         (["--version"], HELP, set()),
-        (["next", "@hourly"], NEXT, {"croniter", "dateutil", "pydantic", "rich"}),
+        (["next", "@hourly"], NEXT, {"croniter", "dateutil", "rich"}),
+        # A setting is given, which pydantic checks.
         (["status"], STATUS, {"asyncio", "pydantic", "pydantic_settings", "requests", "rich", "urllib3"}),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
@@ -69,3 +73,28 @@ def test_a_command_loads_what_it_needs(run: Run, rtdb: Rtdb, command: list[str],
     ours = {name.removeprefix("firecron.") for name in loaded if name.startswith("firecron.")}
     assert ours - {*own.split()} == set()
     assert {name.partition(".")[0] for name in loaded} & HEAVY - foreign == set()
+
+
+def test_a_value_is_what_typer_makes_of_it() -> None:
+    """A command gets the same values and refusals, whether typer converts each value or takes some as they are."""
+    compared = 0
+    for name in COMMANDS:
+        ours, typers = load(name), load(name)
+        take_as_they_are(ours.params)
+        for taken, converted in zip(ours.params, typers.params, strict=True):
+            is_many = taken.multiple or taken.nargs == -1
+            given = (("a", "Zürich"), ()) if is_many else ("", "text", "Zürich \udcff", "5", "-1")
+            for value in (None, taken.default, *given):
+                expected = reading(converted, value, typer.Context(typers))
+                assert reading(taken, value, typer.Context(ours)) == expected, (name, taken.name, value)
+                compared += 1
+    assert compared > 1_000
+
+
+def reading(parameter: Any, value: object, context: typer.Context) -> tuple[type, object]:
+    """What the parameter's value becomes, or the words in which it is refused."""
+    try:
+        found = parameter.process_value(context, value)
+    except (typer.BadParameter, typer.Exit) as refused:
+        return type(refused), str(refused)
+    return type(found), found

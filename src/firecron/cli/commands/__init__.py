@@ -6,6 +6,7 @@ command's name need none of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Annotated, Any, cast
 
@@ -132,12 +133,55 @@ def load(name: str) -> TyperCommand | TyperGroup:
     return cast(TyperCommand, typer.main.get_command(alone))
 
 
+class _AsItIs:
+    """Stands where typer keeps what converts the value of a parameter, until a value comes that has to be converted.
+
+    typer makes a pydantic model of each parameter of a command, also of one that isn't given, and of a plain text. To
+    load pydantic for that costs more processor time than all that `--help` needs.
+    """
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return what typer would return. typer calls this as a method of its own."""
+        described, is_many = param.type_descriptor, param.multiple or param.nargs == -1
+        if value is None:
+            return () if is_many else None
+        if described.parameter_info.parser is None:
+            if described.annotation is str and isinstance(value, str):
+                return value
+            if described.annotation == list[str] and isinstance(value, tuple):
+                return [*value]
+            # A default is the program's own, and within the bounds that it gives.
+            if value is param.default and type(value) in (int, float) and type(value) is described.annotation:
+                return value
+        param._runtime_param = None
+        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+
+
+def take_as_they_are(parameters: Iterable[Any]) -> None:
+    """Let typer take values as they are where it would convert them to what they are.
+
+    The attribute is typer's own. A typer that doesn't have it loads no pydantic for a value, and is left alone.
+    """
+    for parameter in parameters:
+        if hasattr(parameter, "get_runtime_param"):
+            parameter._runtime_param = _AsItIs()
+
+
 class _Lazy(TyperGroup):
     """A group whose commands have only a name and a summary until one of them is called."""
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # typer's own click is private
+    def get_params(self, ctx: Any) -> Any:  # typer's own click is private
+        found = super().get_params(ctx)
+        take_as_they_are(found)
+        return found
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, _, rest = super().resolve_command(ctx, args)
-        return name, load(name) if name in COMMANDS else None, rest
+        if name not in COMMANDS:
+            return name, None, rest
+        command = load(name)
+        take_as_they_are(command.get_params(ctx))
+        return name, command, rest
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands in their groups, a line each."""
