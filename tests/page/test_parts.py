@@ -25,7 +25,7 @@ from firecron.testing.clocks import FakeTiming
 
 AT = 1_795_000_000_000
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "the-page.md"
-# How the guide's rows begin.
+# How the guide's items begin.
 STATES: dict[str, State] = {
     "stuck, held": "stuck",
     "stuck, because its lock": "blocked",
@@ -219,16 +219,14 @@ def test_the_project_is_the_environments() -> None:
 
 
 def test_the_guide_lists_what_is_offered_in_each_state() -> None:
-    """Its table has the acts of each state in their order, by the labels of their buttons."""
+    """Its list has the acts of each state in their order, by the labels of their buttons."""
     script = files("firecron.page").joinpath("static", "words.js").read_text("utf-8")
     (labels,) = re.findall(r"^const ACT_WORDS = \{\n(.*?)^\};", script, re.MULTILINE | re.DOTALL)
     words = {act: label.rstrip("…") for act, label in re.findall(r'^  (\w+): "(.*)"', labels, re.MULTILINE)}
     assert {*words} == {*get_args(ActWord)}
     text = GUIDE.read_text("utf-8").partition("\n## What is offered\n")[2].partition("\n\nOf these")[0]
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")
-    ]
-    offered = {state: [label for cell in cells for label in cell.split(", ") if label] for state, *cells in rows[1:]}
+    items = re.findall(r"^\* (.+): (.+)$", text, re.MULTILINE)
+    offered = {state: acts.replace("**", "").split(", ") for state, acts in items}
     said = {
         next(state for word, state in STATES.items() if name.startswith(word)): acts for name, acts in offered.items()
     }
