@@ -39,9 +39,9 @@ def test_a_name_that_the_page_names_is_there(named: str) -> None:
 
 
 def test_the_page_has_every_room() -> None:
-    """Each room has a row that says its purpose, and no row is of a room that is gone."""
-    rows = re.findall(r"^\| (`[^|]*) \| [A-Z]", PAGE.partition("\n## ")[0], re.MULTILINE)
-    named = {name.rstrip("/").removesuffix(".py") for row in rows for name in re.findall(r"`([^`]*)`", row)}
+    """Each room has an item that says its purpose, and no item is of a room that is gone."""
+    items = re.findall(r"^\* (`[^:]*): [A-Z]", PAGE.partition("\n## ")[0], re.MULTILINE)
+    named = {name.rstrip("/").removesuffix(".py") for item in items for name in re.findall(r"`([^`]*)`", item)}
     assert named == ROOMS - {"__init__", "__main__"}
 
 
@@ -56,7 +56,7 @@ def test_the_page_has_the_layers_in_their_order() -> None:
 def test_the_core_is_ten_files() -> None:
     """What is to be read in an afternoon doesn't grow."""
     (core,) = re.findall(r"## The core in an afternoon\n(.*?)\n## ", PAGE, re.DOTALL)
-    assert len(re.findall(r"^\| `[\w/]+\.py` \| ", core, re.MULTILINE)) == 10
+    assert len(re.findall(r"^\* `[\w/]+\.py`: ", core, re.MULTILINE)) == 10
 
 
 @pytest.mark.parametrize("title", re.findall(r"^## (The path of .*)$", PAGE, re.MULTILINE))
