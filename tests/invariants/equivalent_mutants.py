@@ -384,7 +384,7 @@ EQUIVALENT: dict[str, str] = {
     "blocks.while_held: if lease.lost and work.cancelled() and not was_asked_to: -> if lease.lost and (not "
     "was_asked_to):": ("What is raised here without a cancellation of this task is the work's."),
     "blocks.while_held: work.cancel() -> nothing": ("A task that is cancelled has cancelled the work that it awaits."),
-    "transport.PlainConnection._send: with suppress(BrokenPipeError, ConnectionResetError): -> with "
+    "transport._sent: with suppress(BrokenPipeError, ConnectionResetError): -> with "
     "suppress(ConnectionResetError, BrokenPipeError):": ("The order of the exceptions says nothing."),
     'transport.PlainConnection._begin: threading.Thread(target=work, name="firecron-connect", '
     "daemon=True).start() -> threading.Thread(target=work, daemon=True).start()": ("A thread's name is for people."),

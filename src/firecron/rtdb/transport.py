@@ -292,28 +292,9 @@ class OpenReply:
 
 
 class PlainConnection(HTTPConnection):
-    """A connection for one call at a time. `deadline` is the deadline of the current call."""
+    """A connection for one call at a time. It is made within the `deadline` of the call that needs it."""
 
     deadline: Deadline
-
-    def exchange(self, request: bytes, most: int | None) -> Reply:
-        """Send a request, and read its reply: to its end, or `most` bytes of its body."""
-        reply = read_reply(self._send(request), self.deadline, most)
-        if reply.is_over:
-            self.close()
-        return reply
-
-    def open(self, request: bytes) -> OpenReply:
-        """Send a request, and return its reply without the body."""
-        return OpenReply(self, self._send(request), self.deadline.within(left(self.deadline)))
-
-    def _send(self, request: bytes) -> socket.socket:
-        sock = self.sock
-        assert sock is not None, "it is connected"
-        _limit(sock, self.deadline)
-        with suppress(BrokenPipeError, ConnectionResetError):
-            sock.sendall(request)  # a server that stops reading may have sent its reply before
-        return sock
 
     def connect(self) -> None:
         """Connect on a thread of its own, because the calls that connect, above all DNS, have no reliable deadline.
@@ -458,6 +439,16 @@ class Transport:
         self._pool.close()
 
 
+def _sent(connection: PlainConnection, request: bytes, deadline: Deadline) -> socket.socket:
+    """Send a request, and return the socket on which its reply comes."""
+    sock = connection.sock
+    assert sock is not None, "it is connected"
+    _limit(sock, deadline)
+    with suppress(BrokenPipeError, ConnectionResetError):
+        sock.sendall(request)  # a server that stops reading may have sent its reply before
+    return sock
+
+
 class _PlainPool(HTTPConnectionPool):
     """A pool of connections to one host. `exchange` takes the place of `urlopen`."""
 
@@ -482,7 +473,9 @@ class _PlainPool(HTTPConnectionPool):
                     self.connect(connection)
                 except FAILURES as error:
                     raise _NotConnected from error
-            reply = connection.exchange(request, most)
+            reply = read_reply(_sent(connection, request, deadline), deadline, most)
+            if reply.is_over:
+                connection.close()
         except BaseException:
             connection.close()
             raise
@@ -501,7 +494,7 @@ class _PlainPool(HTTPConnectionPool):
         connection.deadline, connection.timeout = deadline, left(deadline)
         try:
             self.connect(connection)
-            return connection.open(request)
+            return OpenReply(connection, _sent(connection, request, deadline), deadline.within(left(deadline)))
         except BaseException:
             connection.close()
             raise
