@@ -18,9 +18,8 @@ from firecron import LockService, Refusal
 from firecron.base.clocks import Deadline, SystemTiming
 from firecron.errors import ConfigurationError, Denied, EmulatorDown, StoreError, Unavailable
 from firecron.rtdb.failures import NoReply
-from firecron.rtdb.store import RtdbStore
+from firecron.rtdb.store import RtdbStore, StaticToken
 from firecron.rtdb.target import Target, find_target
-from firecron.rtdb.tokens import StaticToken
 from firecron.rtdb.transport import Transport
 from firecron.settings import load
 from firecron.store import ONE_MORE, SERVER_TIME, Node

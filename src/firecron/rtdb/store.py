@@ -28,7 +28,7 @@ from firecron.errors import ConfigurationError, Denied, EmulatorDown, NoIndex, U
 from firecron.rtdb.failures import NoReply
 from firecron.rtdb.stream import Stream, redirected
 from firecron.rtdb.target import Target
-from firecron.rtdb.tokens import RefreshingTokens, StaticToken, google_fetch
+from firecron.rtdb.tokens import RefreshingTokens, google_fetch
 from firecron.store import NULL_ETAG, ONE_MORE, SERVER_TIME, Node, Snapshot, order_of
 
 if TYPE_CHECKING:
@@ -47,6 +47,22 @@ _UNKNOWN_ETAG = "unknown"
 _USER_AGENT = f"firecron/{__version__}"
 # RTDB redirects a stream to the server of its database, once.
 _MOST_REDIRECTS = 3
+
+
+class StaticToken:
+    """The emulator's token, in place of `RefreshingTokens`: the token `owner` is an administrator's."""
+
+    def header(self, deadline: Deadline) -> str:
+        return "Bearer owner"
+
+    def rejected(self) -> None:
+        """Do nothing: there is no other token."""
+
+    def another(self, revoked: str, deadline: Deadline) -> str:
+        return self.header(deadline)
+
+    def instead_of(self, refused: str, deadline: Deadline) -> str:
+        return self.header(deadline)
 
 
 class _Connection:

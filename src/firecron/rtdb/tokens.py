@@ -29,22 +29,6 @@ class Credential(Protocol):
     def refresh(self, request: object) -> None: ...
 
 
-class StaticToken:
-    """The emulator's token, in place of `RefreshingTokens`: the token `owner` is an administrator's."""
-
-    def header(self, deadline: Deadline) -> str:
-        return "Bearer owner"
-
-    def rejected(self) -> None:
-        """Do nothing: there is no other token."""
-
-    def another(self, revoked: str, deadline: Deadline) -> str:
-        return self.header(deadline)
-
-    def instead_of(self, refused: str, deadline: Deadline) -> str:
-        return self.header(deadline)
-
-
 class RefreshingTokens:
     """Access tokens from Google credentials.
 

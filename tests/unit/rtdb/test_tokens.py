@@ -13,7 +13,8 @@ from tests.unit.threads import ended, named
 
 from firecron.base.clocks import Deadline
 from firecron.errors import NoCredentials, Unavailable
-from firecron.rtdb.tokens import RefreshingTokens, StaticToken, google_fetch
+from firecron.rtdb.store import StaticToken
+from firecron.rtdb.tokens import RefreshingTokens, google_fetch
 from firecron.testing import FakeTiming
 
 HOUR = 3600.0
