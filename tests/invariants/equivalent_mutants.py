@@ -210,15 +210,15 @@ EQUIVALENT: dict[str, str] = {
     "policy._around: return [Span(low, high) for low, high in zip(bounds[::2], bounds[1::2], strict=True) if "
     "low < high] -> return [Span(low, high) for low, high in zip(bounds[::2], bounds[1::2], strict=True) "
     "if low <= high]": ("In a span without any time there is no tick."),
-    "policy.remember: for span in _in_order(free(record, now - 1), 0 if slot is None else "
-    "to_milliseconds(slot), now - 1): -> for span in _in_order(free(record, now + 1), 0 if slot is None else "
-    "to_milliseconds(slot), now - 1):": ("The later of the two bounds changes nothing."),
-    "policy.remember: for span in _in_order(free(record, now - 1), 0 if slot is None else "
-    "to_milliseconds(slot), now - 1): -> for span in _in_order(free(record, now - 1), 0 if slot is None else "
-    "to_milliseconds(slot), now + 1):": ("The later of the two bounds changes nothing."),
-    "policy.remember: for span in _in_order(free(record, now - 1), 0 if slot is None else "
-    "to_milliseconds(slot), now - 1): -> for span in _in_order(free(record, now - 1), 1 if slot is None else "
-    "to_milliseconds(slot), now - 1):": ("No span begins as early as that."),
+    "policy.remember: if since is None or not has_tick(schedule, since, now - 1): -> if (since is None):": (
+        "It saves a look at the spans, none of which has a tick."
+    ),
+    "policy.remember: if since is None or not has_tick(schedule, since, now - 1): -> if since is None or not "
+    "has_tick(schedule, since, now + 1):": ("Then the spans decide, which end before the claim."),
+    "policy.remember: for span in _in_order(free(record, now - 1), since, now - 1): -> for span in "
+    "_in_order(free(record, now + 1), since, now - 1):": ("The later of the two bounds changes nothing."),
+    "policy.remember: for span in _in_order(free(record, now - 1), since, now - 1): -> for span in "
+    "_in_order(free(record, now - 1), since, now + 1):": ("The later of the two bounds changes nothing."),
     "policy._in_order: if start < stop: -> if start <= stop:": ("In a span without any time there is no tick."),
     "schedule.has_tick: if start // 1000 >= end // 1000: -> if False:": (
         "It saves a look at the schedule, which says the same."

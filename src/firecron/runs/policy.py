@@ -278,8 +278,11 @@ def remember(record: LockRecord, schedule: Schedule, now: int, slot: str | None 
 
     If the claim has no `slot`, or one that is not later than the record's, the spans after the record's slot count.
     """
+    since = None if record.slot is None else to_milliseconds(max(record.slot, slot or ""))
+    if since is None or not has_tick(schedule, since, now - 1):
+        return NONE_MISSED  # mostly no tick has come since, so no span has one
     spans: list[Span] = []
-    for span in _in_order(free(record, now - 1), 0 if slot is None else to_milliseconds(slot), now - 1):
+    for span in _in_order(free(record, now - 1), since, now - 1):
         if not has_tick(schedule, span.start, span.end):
             continue
         if spans and not has_tick(schedule, spans[-1].end, span.start):
