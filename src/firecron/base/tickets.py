@@ -91,6 +91,10 @@ class Tickets:
         """Return the size of the group; None if it is not known, or not any more."""
         return min(self.sizes) if self.sizes and now <= self.stale_at else None
 
+    def leave_ticks(self, contenders: int) -> bool:
+        """Return whether some of the group leave a tick to others. If it has no more than the contenders, all ask."""
+        return bool(self.sizes) and min(self.sizes) > contenders
+
     @property
     def stale_at(self) -> float:
         """Until when the last ticket says how large the group is."""

@@ -166,9 +166,12 @@ class Lanes:
 
     def _left_open(self, attempt: Attempt, slot: str) -> OpenTick | None:
         """Return the tick if it is left to other instances for now. Called under the lock."""
-        job, now = attempt.job, self._database.timing.mono()
+        job = attempt.job
+        if self._left_jobs.get(job.name) is not job or not job.options.asks_in_waves:
+            return None
+        now = self._database.timing.mono()
         size = self.tickets.size(now)
-        if size is None or not job.options.asks_in_waves or self._group_jobs.get(job.name) is not job:
+        if size is None:
             return None
         wave = TickWave(now, self.tickets.distance(place_of_tick(job.name, slot)), size)
         return None if wave.asks_at(size, self._contenders) == now else OpenTick(attempt, wave)
@@ -206,14 +209,15 @@ class Lanes:
         """Drop the ticket and all open ticks."""
         with self._lock:
             self.tickets = Tickets(self._heartbeat)
-            self._group_jobs: Mapping[str, Job] = {}
+            # The jobs of the group whose ticks may be left to others: none while all of the group ask at once.
+            self._left_jobs: Mapping[str, Job] = {}
             for lane in self._lanes.values():
                 lane.open = None
 
     def observe_tickets(self, tickets: Tickets, jobs: Mapping[str, Job]) -> None:
         """Go by these tickets, of the group that runs these jobs, and judge the open ticks again."""
         with self._lock:
-            self.tickets, self._group_jobs = tickets, jobs
+            self.tickets, self._left_jobs = tickets, jobs if tickets.leave_ticks(self._contenders) else {}
             open_ticks = [lane.open for lane in self._lanes.values() if lane.open is not None]
         # Workers may be few, so that what came first goes first.
         for open_tick in sorted(open_ticks, key=lambda one: one.attempt.came):

@@ -58,6 +58,15 @@ def test_the_smaller_of_the_last_two_sizes_counts() -> None:
     assert size_after((0, 0), (10, 30), (210, 60), (410, 90)) == 200
 
 
+def test_only_a_group_larger_than_its_contenders_leaves_ticks() -> None:
+    """With no more instances than contenders each asks at once, wherever it is; so does each while no size is known."""
+    for size, leave in ((2, False), (3, False), (4, True)):
+        assert after((0, 0), (size, 30)).leave_ticks(3) is leave
+        assert (TickWave(0, 0.999, size).asks_at(size, 3) == 0) is not leave
+    assert not after((0, 0), (200, 30), (203, 60)).leave_ticks(3)
+    assert not after((200, 0)).leave_ticks(3)
+
+
 @given(st.integers(2, 2_000), st.floats(7.5, 45), st.floats(0, 1, exclude_max=True))
 def test_an_only_size_that_is_too_large_delays_a_tick_until_the_next_beat(
     size: int, until: float, distance: float
