@@ -351,14 +351,19 @@ def test_a_watched_history_is_read_only_where_a_lock_has_changed(catalogue: Cata
     assert [row.last and row.last.outcome for row in seen.rows] == ["succeeded", "succeeded"]
 
 
-def test_a_check_reads_five_nodes_and_the_clock(catalogue: Catalogue, rtdb: Rtdb) -> None:
-    """However many jobs there are: the catalogue with holds and mutes, the locks, the groups, and RTDB's time."""
+@pytest.mark.parametrize(("command", "last"), [("check", []), ("status", ["GET /cron-asks"])])
+def test_all_jobs_are_seen_by_a_few_requests(command: str, last: list[str], catalogue: Catalogue, rtdb: Rtdb) -> None:
+    """However many jobs there are: the catalogue with holds and mutes, the locks, RTDB's time once, and the groups; of
+    a status the asks as well.
+    """
     for number in range(20):
         catalogue.declare(f"job-{number}")
+        catalogue.ran(f"job-{number}")
     rtdb.emulator.requests.clear()
-    assert call("check").exit_code == 0
-    read = [request.path for request in rtdb.emulator.requests if request.method == "GET"]
-    assert read == ["/cron-jobs", "/cron-hold", "/cron-mutes", "/cron-locks", "/cron-groups"]
+    assert call(command).exit_code == 0
+    asked = [f"{request.method} {request.path}" for request in rtdb.emulator.requests]
+    nodes = [f"GET /cron-{node}" for node in ("jobs", "hold", "mutes", "locks")]
+    assert asked == [*nodes, "PUT /cron-instances/clock/seenAt", "GET /cron-groups", *last]
 
 
 def test_json_is_one_value(catalogue: Catalogue) -> None:

@@ -212,12 +212,16 @@ class ServerClock:
         self.estimate: Estimate | None = None
         self._syncing = self._timing.lock()
 
-    def now(self, deadline: Deadline) -> Moment:
-        """Return the time, and synchronise first if necessary. Raise a StoreError if no estimate is good enough."""
+    def now(self, deadline: Deadline, *, to_show: bool = False) -> Moment:
+        """Return the time, and synchronise first if necessary. Raise a StoreError if no estimate is good enough.
+
+        `to_show`: the first sample that is within the margin will do. It is no worse than one that comes along with
+        another write (`observe`), so a lock may use it later.
+        """
         mono = self._timing.mono()
         if self.estimate is None or not self._is_good(self.estimate, mono):
             try:
-                self.synchronise(deadline)
+                self.synchronise(deadline, to_show=to_show)
             except StoreError:
                 # An old estimate stays in use until its uncertainty exceeds the margin, unless a clock was stepped.
                 if self.estimate is None or self._is_stepped(self.estimate, self._timing.mono()):
@@ -232,8 +236,8 @@ class ServerClock:
             )
         return self._moment(estimate, mono)
 
-    def synchronise(self, deadline: Deadline) -> None:
-        """Take samples and keep the best one.
+    def synchronise(self, deadline: Deadline, *, to_show: bool = False) -> None:
+        """Take samples and keep the best one; `to_show`: the first one that is within the margin.
 
         One thread takes the samples; other threads wait for it. Each waits until its own deadline at most.
         """
@@ -243,7 +247,7 @@ class ServerClock:
         try:
             if self.estimate is not before:
                 return  # another thread has just synchronised
-            self.estimate = self._best_of(deadline)
+            self.estimate = self._best_of(deadline, to_show=to_show)
         finally:
             self._syncing.release()
 
@@ -299,7 +303,7 @@ class ServerClock:
         """
         return self._timing.wall() - self._timing.suspended() - mono
 
-    def _best_of(self, deadline: Deadline) -> Estimate:
+    def _best_of(self, deadline: Deadline, *, to_show: bool) -> Estimate:
         best: Estimate | None = None
         failure: Unavailable | None = None
         for _ in range(self._samples):
@@ -312,6 +316,8 @@ class ServerClock:
             found = self._from_sample(server, sent, self._timing.mono())
             if best is None or found.uncertainty < best.uncertainty:
                 best = found
+            if to_show and found.uncertainty <= self._margin:
+                break
         if best is None:
             raise failure or Unavailable
         return best

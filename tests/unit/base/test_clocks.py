@@ -14,7 +14,7 @@ from tests.unit.threads import Watched
 
 from firecron.base import clocks
 from firecron.base.clocks import Deadline, ServerClock, SystemTiming
-from firecron.errors import Denied, Unavailable
+from firecron.errors import Denied, StoreError, Unavailable
 
 
 @pytest.mark.parametrize(("boot_clock", "expected"), [(7, 3.0), (None, 5.0)])
@@ -80,6 +80,21 @@ def test_the_best_sample_counts() -> None:
     bench.clock.synchronise(bench.deadline())
     assert bench.clock.uncertainty == pytest.approx(3 + 1.5 + 706 * DRIFT)
     assert abs(bench.now() - bench.server.true()) <= 4.5 + 706 * DRIFT
+
+
+@pytest.mark.parametrize(
+    ("trips", "taken"), [([(900, 99)], 1), ([(999, 1000)], 2), ([Unavailable("one")], 2), ([(4000, 0)] * 3, 3)]
+)
+def test_to_show_the_time_takes_one_sample_that_is_good_enough(trips: list[Trip | StoreError], taken: int) -> None:
+    """No better sample is looked for than one within the margin. After another one the next is taken, three at most."""
+    bench = Bench()
+    bench.server.trips.extend(trips)
+    if taken == 3:
+        with pytest.raises(Unavailable, match="uncertainty is"):
+            bench.clock.now(bench.deadline(), to_show=True)
+    else:
+        assert abs(bench.clock.now(bench.deadline(), to_show=True).server - bench.server.true()) <= MARGIN
+    assert bench.server.samples == taken
 
 
 def test_there_is_no_uncertainty_without_an_estimate() -> None:
