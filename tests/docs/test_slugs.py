@@ -19,7 +19,7 @@ from firecron.lock.record import Reason
 
 SOURCE = Path(firecron.__file__).parent
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "logs-and-metrics.md"
-ROW = re.compile(r"^\| `([a-z]+\.[a-z_]+)` \| ([^|]+) \| [^|]+ \|([^|]*)\|$", re.MULTILINE)
+ROW = re.compile(r"^\| `([a-z]+\.[a-z_]+)` [A-Z, ]+ \| [^|]+ \|([^|]*)\|$", re.MULTILINE)
 # A word above the table that stands for several fields.
 GROUP = re.compile(r"\b([A-Z]+)(?: \([^)]*\)\))? (?:stands )?for ((?:`\w+`\s*)+)")
 
@@ -36,7 +36,7 @@ class Told:
 def documented() -> dict[str, frozenset[str]]:
     text = DOCUMENT.read_text("utf-8").partition("\n## The events\n")[2].partition("\n## ")[0]
     groups = dict(GROUP.findall(text.partition("\n|")[0]))
-    whole = {slug: re.sub(r"\b[A-Z]+\b", lambda word: groups[word[0]], fields) for slug, _, fields in ROW.findall(text)}
+    whole = {slug: re.sub(r"\b[A-Z]+\b", lambda word: groups[word[0]], fields) for slug, fields in ROW.findall(text)}
     return {slug: frozenset(re.findall(r"`(\w+)`", fields)) for slug, fields in whole.items()}
 
 
