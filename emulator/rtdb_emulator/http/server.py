@@ -72,6 +72,10 @@ MAX_READ = 256 * 1024 * 1024
 # Seconds that requests under way may take to finish at the end, before their connections are closed.
 STOP_GRACE = 2.0
 _BACKLOG = 2048
+# The statuses of answers without a body.
+_BODILESS = (204, 304)
+# The headers of every answer.
+_ALWAYS = {name.encode(): value.encode() for name, value in {**CORS, "cache-control": "no-cache"}.items()}
 
 
 class App:
@@ -134,12 +138,12 @@ class App:
         try:
             request = await exchange.read()
         except BadRequest as error:
-            await _whole(error_reply(400, error.text))(scope, receive, send)
+            await _Whole(error_reply(400, error.text))(scope, receive, send)
             return
         if self._service.is_script(request):
             reply = self.serve(request)
             assert isinstance(reply, Reply)
-            await _whole(reply)(scope, receive, send)
+            await _Whole(reply)(scope, receive, send)
             return
         exchange.facts = _facts(request, self._service.namespace(request), scope)
         logged = LoggedRequest(exchange.facts, _request_size(scope, request))
@@ -159,7 +163,9 @@ class App:
             return
         if isinstance(answer, Stream):
             frames = self._frames(answer, exchange.transport)
-            response: Response = StreamingResponse(frames, headers={**CORS, **HEADERS}, media_type=CONTENT_TYPE)
+            response: Response | _Whole = StreamingResponse(
+                frames, headers={**CORS, **HEADERS}, media_type=CONTENT_TYPE
+            )
             body_size = 0
         else:
             answer = await _made(answer, request)
@@ -239,23 +245,34 @@ async def _made(reply: Reply, request: RestRequest) -> Reply:
     return reply
 
 
-def _response(reply: Reply, stopping: asyncio.Event) -> Response:
+def _response(reply: Reply, stopping: asyncio.Event) -> Response | _Whole:
+    if reply.long is None and (not reply.pause or reply.status in _BODILESS):
+        return _Whole(reply)
     headers = {**CORS, "cache-control": "no-cache", **reply.headers}
     if reply.long is not None:
         body = reply.long.whole
         headers["content-length"] = str(len(body))
         return StreamingResponse(sent_in_slices(body), reply.status, headers, reply.content_type)
-    if reply.status in (204, 304):
-        return Response(None, reply.status, headers)
-    if not reply.pause:
-        return _whole(reply)
     headers["content-length"] = str(len(reply.body))
     return StreamingResponse(_dripping(reply, stopping), reply.status, headers, reply.content_type)
 
 
-def _whole(reply: Reply) -> Response:
-    headers = {**CORS, "cache-control": "no-cache", **reply.headers}
-    return Response(reply.body, reply.status, headers, reply.content_type)
+class _Whole:
+    """A reply whose body is all there, as an ASGI application."""
+
+    def __init__(self, reply: Reply) -> None:
+        own = {name.lower().encode("latin-1"): value.encode("latin-1") for name, value in reply.headers.items()}
+        headers = {**_ALWAYS, **own}
+        self._body = b"" if reply.status in _BODILESS else reply.body
+        if reply.status not in _BODILESS:
+            headers.setdefault(b"content-length", b"%d" % len(reply.body))
+            headers.setdefault(b"content-type", reply.content_type.encode())
+        self.status_code = reply.status
+        self.raw_headers = [*headers.items()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self._body})
 
 
 async def _dripping(reply: Reply, stopping: asyncio.Event) -> AsyncIterator[bytes]:
@@ -278,7 +295,7 @@ def _request_size(scope: Scope, request: RestRequest) -> int:
     return line + _headers_size(scope["headers"]) + request.size
 
 
-def _head_size(response: Response) -> int:
+def _head_size(response: Response | _Whole) -> int:
     status = response.status_code
     return len(f"HTTP/1.1 {status} {responses.get(status, '')}\r\n") + _headers_size(response.raw_headers)
 
