@@ -223,16 +223,16 @@ def order_of_value(member: Member, path: Path) -> SortKey:
 
 # --- the parameters of a REST request
 
-PARAMETERS = (
-    "orderBy", "startAt", "startAfter", "endAt", "endBefore", "equalTo", "limitToFirst", "limitToLast"
-)  # fmt: skip
+PARAMETERS = frozenset(
+    ("orderBy", "startAt", "startAfter", "endAt", "endBefore", "equalTo", "limitToFirst", "limitToLast")
+)
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
 
 def parse_query(parameters: Mapping[str, str]) -> Query | None:
     """Return the query that the parameters of a GET describe, or None if they describe none."""
-    given = [name for name in PARAMETERS if name in parameters]
+    given = PARAMETERS.intersection(parameters)
     if not given:
         return None
     if "orderBy" not in parameters:
@@ -242,7 +242,7 @@ def parse_query(parameters: Mapping[str, str]) -> Query | None:
     start: Bound | None
     end: Bound | None
     if "equalTo" in parameters:
-        if {"startAt", "startAfter", "endAt", "endBefore"} & set(given):
+        if {"startAt", "startAfter", "endAt", "endBefore"} & given:
             raise BadRequest("equalTo cannot be specified in addition to startAfter, startAt, endAt, or endBefore")
         start = end = _parse_bound(order, parameters["equalTo"], inclusive=True)
     else:
@@ -253,7 +253,7 @@ def parse_query(parameters: Mapping[str, str]) -> Query | None:
 
 def parse_shallow(parameters: Mapping[str, str]) -> Query | None:
     """Return the query that the Firebase CLI sends with `shallow`: the first N keys, after a key without quotes."""
-    given = set(PARAMETERS) & set(parameters)
+    given = PARAMETERS.intersection(parameters)
     if given - {"limitToFirst", "startAfter"}:
         raise BadRequest("Mixing 'shallow' and querying parameters is not supported")
     if not given:

@@ -149,7 +149,7 @@ def parse_options(parameters: Mapping[str, str]) -> Options:
 
 
 def has_query(parameters: Mapping[str, str]) -> bool:
-    return any(name in parameters for name in PARAMETERS)
+    return not PARAMETERS.isdisjoint(parameters)
 
 
 def _check_timeout(text: str) -> None:
