@@ -140,7 +140,7 @@ def preparing(node: Node, order: str | None, *, hashed: bool) -> Generator[None]
     """Make what a request needs of a node quick, in steps: its children in the order of a query, and its hash."""
     if order is not None:
         yield from arranging(node, order)
-    if hashed and not node.knows_hash and is_large(node):
+    if hashed and not node.knows_hash and node.is_deep and is_large(node):
         yield from hashing(node)
 
 
