@@ -319,7 +319,7 @@ def _hash_of(member: Member) -> str:
         return member.hash
     if isinstance(member, bool):
         return _TRUE if member else _FALSE
-    return _digest(_scalar_text(member))
+    return _digest(_number_text(member))
 
 
 def _digest(text: str) -> str:
@@ -333,6 +333,10 @@ def _scalar_text(value: Scalar) -> str:
         return "string:" + value
     if isinstance(value, bool):
         return "boolean:true" if value else "boolean:false"
+    return _number_text(value)
+
+
+def _number_text(value: int | float) -> str:
     return "number:" + _packed(value).hex()
 
 
