@@ -22,6 +22,9 @@ MAX_STRING_BYTES = 10 * 1024 * 1024
 
 INVALID = "Invalid data; couldn't parse JSON object, array, or value."
 INVALID_OBJECT = "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?"
+# Tuples: a union would be made anew for each look at a type.
+_NUMBERS = (int, float)
+_CONTAINERS = (dict, list)
 _INT64 = range(-(2**63), 2**63)
 _INDEX = re.compile(r"(0|[1-9][0-9]*)\Z")
 
@@ -84,7 +87,7 @@ def parse_member(data: object, now: int | None, existing: Node, depth: int) -> M
         return _string(data)
     if data is None or isinstance(data, bool):
         return data
-    if isinstance(data, int | float):
+    if isinstance(data, _NUMBERS):
         return _number(data)
     if isinstance(data, list):
         data = {str(index): item for index, item in enumerate(data)}
@@ -164,7 +167,7 @@ def _parse_object(data: dict[str, object], now: int | None, existing: Node, dept
             continue
         check_depth(depth + 1)
         # Most writes go below absent nodes, which have no children to look for, or have values that need none.
-        is_plain = existing is EMPTY or not isinstance(item, dict | list)
+        is_plain = existing is EMPTY or not isinstance(item, _CONTAINERS)
         child = parse_member(item, now, EMPTY if is_plain else existing.child(key), depth + 1)
         if child is not None:
             children[key] = child
@@ -184,7 +187,7 @@ def _server_value(operation: object, now: int | None, before: Scalar | None) -> 
 
 
 def _is_number(data: object) -> TypeGuard[int | float]:
-    return isinstance(data, int | float) and not isinstance(data, bool)
+    return isinstance(data, _NUMBERS) and not isinstance(data, bool)
 
 
 def _number(number: int | float) -> int | float:
