@@ -36,22 +36,29 @@ from firecron.steps.protocol import StepRecord
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator_tests.helpers.processes import Run as RunProcess
 
-OPERATING = ROOT / "docs" / "reference" / "nodes.md"
-# The methods of a run that record what it has done: they have a section of their own.
-STEPS = "step()`, `key()`, `settle()`, `retry()"
+NODES = ROOT / "docs" / "reference" / "nodes.md"
 EVENTS = ROOT / "docs" / "reference" / "logs-and-metrics.md"
 
 
 def rows(page: Path, heading: str, number: int = 0) -> list[list[str]]:
     """The rows of a table below a heading, the first one unless there is a number."""
-    below = f"\n{page.read_text('utf-8')}".partition(f"\n{heading}")[2]
-    section = re.split(r"^#+ ", below, maxsplit=1, flags=re.MULTILINE)[0]
-    lines = re.findall(r"(?:^\|.*\n)+", section, re.MULTILINE)[number].splitlines()
+    lines = re.findall(r"(?:^\|.*\n)+", below(page, heading), re.MULTILINE)[number].splitlines()
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]
 
 
+def items(page: Path, heading: str) -> list[tuple[str, str]]:
+    """The items of a list below a heading that begin with names in backticks and a colon: the names, and the rest."""
+    return re.findall(r"^\* ((?:`[^`\n]+`,\s+)*`[^`\n]+`): (.*(?:\n  .*)*)", below(page, heading), re.MULTILINE)
+
+
+def below(page: Path, heading: str) -> str:
+    """What stands between a heading and the next one."""
+    rest = f"\n{page.read_text('utf-8')}".partition(f"\n{heading}")[2]
+    return re.split(r"^#+ ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
 def named(cell: str) -> list[str]:
-    return re.findall(r"`(\w+)`", cell)
+    return re.findall(r"`(\w+(?:\(\))?)`", cell)
 
 
 # --- links
@@ -212,10 +219,14 @@ def test_a_run_a_result_and_an_event_are_listed_whole() -> None:
     """The page on jobs and runs has each attribute of a run, of a result and of an event, and each state of a job."""
     page = ROOT / "docs" / "reference" / "jobs-and-runs.md"
     run = Run("x", slot=None, attempt=1, fence=None, idempotency_key="x", trigger="manual")
-    attributes = {name for name in vars(run) if not name.startswith("_")} | {"lost", "check()", "previous_slot", STEPS}
-    assert {row[0].strip("`") for row in rows(page, "## The run")} == attributes
-    assert {row[0].strip("`") for row in rows(page, "## The result")} == {field.name for field in fields(Result)}
-    assert {row[0].strip("`") for row in rows(page, "## What happens")} == {field.name for field in fields(Event)}
+    attributes = {name for name in vars(run) if not name.startswith("_")} | {"lost", "previous_slot"}
+    attributes |= {"check()", "step()", "key()", "settle()", "retry()"}
+    for heading, expected in (
+        ("## The run", attributes),
+        ("## The result", {field.name for field in fields(Result)}),
+        ("## What happens", {field.name for field in fields(Event)}),
+    ):
+        assert {name for names, _ in items(page, heading) for name in named(names)} == expected
     assert {*get_args(State), *get_args(Trigger)} <= {*code_spans(page)}
 
 
@@ -238,91 +249,95 @@ def test_every_message_that_is_quoted_is_one() -> None:
 # --- nodes
 
 
+def fields_of(heading: str) -> list[str]:
+    """The fields of a node, as the page on nodes has them below a heading."""
+    return [field for names, _ in items(NODES, heading) for field in named(names)]
+
+
 BESIDE_PAUSE = ("pausedBefore", "resumedAt")
 
 
 def test_the_locks_node_is_listed_as_the_console_does() -> None:
-    """The table of the node has each field of a record, by the alphabet, and no other."""
-    table = rows(OPERATING, "## The node of a lock")
-    listed = [field for row in table for field in named(row[0])]
+    """The list of the node has each field of a record, by the alphabet, and no other."""
+    listed = fields_of("## The node of a lock")
     assert listed == sorted({*FIELDS, *PAUSE_FIELDS, *BESIDE_PAUSE})
 
 
 def test_the_history_is_listed_field_by_field(rtdb: Rtdb) -> None:
-    """The table of the history has each field that a run and the bookkeeper write, and no other."""
+    """The list of the history has each field that a run and the bookkeeper write, and no other."""
     crons = FireCron(enabled=False)
     words = ("bookkeeper", "instanceId", "instance", "error", "note")
     crons.history.record("job", Entry("key", "failed", "slot", "schedule", 1, 2, 1, 1, 1, 60, True, *words))
     written = {field for entry in crons.history.read("job").values() for field in cast("dict[str, object]", entry)}
-    table = rows(OPERATING, "## The history")
-    assert sorted(field for row in table for field in named(row[0])) == sorted(written)
+    listed = fields_of("## The history")
+    assert sorted(listed) == sorted(written)
 
 
 def test_an_act_is_listed_field_by_field() -> None:
-    """The table of the acts has each field of one, and each word for what was done."""
-    table = rows(OPERATING, "## The acts")
+    """The list of the acts has each field of one, and each word for what was done."""
+    listed = fields_of("## The acts")
     written = make_act("pause", "job", "ann", 1, "why", "a1b2c3").to_node()
-    assert [field for row in table for field in named(row[0])] == sorted(written)
-    assert set(named(table[0][1])) == set(get_args(Deed))
+    assert listed == sorted(written)
+    assert set(named(items(NODES, "## The acts")[0][1])) == set(get_args(Deed))
 
 
 def test_a_hold_and_a_mute_are_listed_field_by_field() -> None:
-    """The table of each has each field that an operator writes, and no other."""
+    """The list of each has each field that an operator writes, and no other."""
     hold = JobHold("name", "ann", 1, 2, "why", "api", "mail-*", leaders=True).to_node()
     with FireCron(enabled=False).testing() as test:
         Mutes(test.locks.database).mute("job", to_datetime(test.clock.now() + 1000), "why")
         mute = cast("dict[str, object]", test.store.get("cron-mutes/job"))
     for heading, written in (("## The holds", hold), ("## The mutes", mute)):
-        assert sorted(field for row in rows(OPERATING, heading) for field in named(row[0])) == sorted(written)
+        assert sorted(fields_of(heading)) == sorted(written)
 
 
 def test_an_ask_is_listed_field_by_field() -> None:
-    """The table has each field of an ask, and no other."""
+    """The list has each field of an ask, and no other."""
     ask = AskedRun("job", "00ffa1", 1, "ann", "x", "slot", "2026-11-18T09:00:00Z", "t").to_node()
-    assert sorted(field for row in rows(OPERATING, "## The asks") for field in named(row[0])) == sorted(ask)
+    assert sorted(fields_of("## The asks")) == sorted(ask)
 
 
 def test_what_people_were_told_is_listed_field_by_field() -> None:
-    """The table has each field of what was told of a job, and no other."""
+    """The list has each field of what was told of a job, and no other."""
     told = Told("late", 1, "t", 2, 3, frozenset({"slack"}), "i", 9, "ok", 4, dict.fromkeys(get_args(ToldWord), 5))
-    table = rows(OPERATING, "## What people were told")
-    assert sorted(field for row in table for field in named(row[0])) == sorted(told.to_node())
+    listed = fields_of("## What people were told")
+    assert sorted(listed) == sorted(told.to_node())
 
 
 def test_a_steps_node_is_listed_field_by_field() -> None:
-    """The table of the steps has each field of a record, and no other."""
-    table = rows(OPERATING, "## The steps")
+    """The list of the steps has each field of a record, and no other."""
+    listed = fields_of("## The steps")
     written = StepRecord(1, 1, 1, "instance", 1, "1").to_node()
-    assert [field for row in table for field in named(row[0])] == sorted(written)
+    assert listed == sorted(written)
 
 
 def test_an_instances_node_is_listed_field_by_field() -> None:
-    """The table of an instance's node has each field of a heartbeat, and no other."""
+    """The list of an instance's node has each field of a heartbeat, and no other."""
     with FireCron(enabled=False).testing() as test:
         [node] = [
             node for key, node in cast("dict[str, object]", test.store.get("cron-instances")).items() if key != "clock"
         ]
-    table = rows(OPERATING, "## The instances")
-    assert [field for row in table for field in named(row[0])] == sorted(cast("dict[str, object]", node))
+    listed = fields_of("## The instances")
+    assert listed == sorted(cast("dict[str, object]", node))
 
 
 def test_the_catalogue_is_listed_field_by_field() -> None:
-    """The table of an entry has each field that a program declares, and no other."""
-    table = rows(OPERATING, "## What programs declare")
+    """The list of an entry has each field that a program declares, and no other."""
+    listed = fields_of("## What programs declare")
     written = {*probe("job").fields(), "every", "starting", "until", "exceptDigest"}
-    assert sorted(field for row in table for field in named(row[0])) == sorted(written)
+    assert sorted(listed) == sorted(written)
 
 
 def test_a_groups_node_is_listed_field_by_field() -> None:
-    """The table of a group's node has each field that beats write, and no other."""
-    table = rows(OPERATING, "## Who would run what")
+    """The list of a group's node has each field that beats write, and no other."""
+    listed = fields_of("## Who would run what")
     written = {*group_fields({}, "api", 30), "beats", "seenAt", "firstSeenAt"}
-    assert sorted(field for row in table for field in named(row[0])) == sorted(written)
+    assert sorted(listed) == sorted(written)
 
 
 def test_every_field_that_is_mentioned_exists() -> None:
-    """What looks like a node's field, on a page about firecron, is in one of the tables."""
-    tables = (
+    """What looks like a node's field, on a page about firecron, is in one of the lists."""
+    headings = (
         "## The node of a lock",
         "## The history",
         "## The steps",
@@ -336,7 +351,7 @@ def test_every_field_that_is_mentioned_exists() -> None:
         "## What people were told",
         "## Stored schedules",
     )
-    fields = {field for heading in tables for row in rows(OPERATING, heading) for field in named(row[0])}
+    fields = {field for heading in headings for field in fields_of(heading)}
     for page in PAGES:
         if page.parent.name != "emulator":
             looks_so = {span for span in code_spans(page) if re.fullmatch(r"[a-z]+(At|After|By|Id|Ms)", span)}
