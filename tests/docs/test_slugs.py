@@ -1,4 +1,4 @@
-"""The documentation's table of events is the code's, with all fields, and the alerts look for events that there are."""
+"""The documentation's list of events is the code's, with all fields, and the alerts look for events that there are."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from firecron.lock.record import Reason
 
 SOURCE = Path(firecron.__file__).parent
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "logs-and-metrics.md"
-ROW = re.compile(r"^\| `([a-z]+\.[a-z_]+)` [A-Z, ]+ \| [^|]+ \|([^|]*)\|$", re.MULTILINE)
-# A word above the table that stands for several fields.
+ITEM = re.compile(r"^\* `([a-z]+\.[a-z_]+)` [A-Z, ]+: (.*(?:\n  .*)*)", re.MULTILINE)
+# What an item ends with.
+FIELDS = re.compile(r"\(((?:(?:`\w+`|[A-Z]+)\s*)+)\)$")
+# A word above the list that stands for several fields.
 GROUP = re.compile(r"\b([A-Z]+)(?: \([^)]*\)\))? (?:stands )?for ((?:`\w+`\s*)+)")
 
 
@@ -35,8 +37,12 @@ class Told:
 
 def documented() -> dict[str, frozenset[str]]:
     text = DOCUMENT.read_text("utf-8").partition("\n## The events\n")[2].partition("\n## ")[0]
-    groups = dict(GROUP.findall(text.partition("\n|")[0]))
-    whole = {slug: re.sub(r"\b[A-Z]+\b", lambda word: groups[word[0]], fields) for slug, fields in ROW.findall(text)}
+    groups = dict(GROUP.findall(text.partition("\n* ")[0]))
+    found = {slug: FIELDS.search(item) for slug, item in ITEM.findall(text)}
+    whole = {
+        slug: re.sub(r"\b[A-Z]+\b", lambda word: groups[word[0]], fields[1]) if fields else ""
+        for slug, fields in found.items()
+    }
     return {slug: frozenset(re.findall(r"`(\w+)`", fields)) for slug, fields in whole.items()}
 
 
@@ -137,20 +143,20 @@ def events() -> list[Told]:
 
 
 def test_every_event_is_in_the_documentation(events: list[Told]) -> None:
-    """Each slug that the code tells has a row, with each field that it tells there."""
+    """Each slug that the code tells is in the list, with each field that it tells there."""
     rows = documented()
     assert [event for event in events if event.slug not in rows] == [], f"not in {DOCUMENT.name}"
     missing = [(event.where, event.slug, sorted(event.fields - rows[event.slug])) for event in events]
     assert [one for one in missing if one[2]] == [], f"fields that are not in {DOCUMENT.name}"
 
 
-def test_the_table_has_the_slugs_of_the_type() -> None:
-    """Each slug that an event may have is a row, in the order of the table, and no other is."""
+def test_the_list_has_the_slugs_of_the_type() -> None:
+    """Each slug that an event may have is in the list, in its order, and no other is."""
     assert list(get_args(Slug)) == list(documented())
 
 
 def test_the_documentation_has_no_other_events(events: list[Told]) -> None:
-    """Each row is of an event that the code tells, and each of its fields is told somewhere."""
+    """Each item is of an event that the code tells, and each of its fields is told somewhere."""
     rows = documented()
     assert len(events) > 30
     for slug, fields in rows.items():
@@ -161,7 +167,7 @@ def test_the_documentation_has_no_other_events(events: list[Told]) -> None:
 
 
 def test_every_query_asks_for_events_that_there_are() -> None:
-    """Each slug in the queries and commands of the documentation is one of the table's."""
+    """Each slug in the queries and commands of the documentation is one of the list's."""
     rows = documented()
     prefixes = {slug.partition(".")[0] for slug in rows}
     quoted = re.findall(r'"([a-z]+\.[a-z_]+)"', DOCUMENT.read_text("utf-8"))
