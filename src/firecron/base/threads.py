@@ -15,17 +15,20 @@ occupy all of them.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from firecron.base.clocks import SystemTiming, Timing
 from firecron.base.flag import in_each_process
+
+if TYPE_CHECKING:
+    # At run time by the coroutines themselves: a program that has none, such as a command, needn't load it.
+    import asyncio
 
 logger = logging.getLogger("firecron")
 T = TypeVar("T")
@@ -231,6 +234,8 @@ async def off_loop(
     If the task is cancelled, a call that has begun goes on to its end, and a call that has not begun is never made. Its
     result then goes to `unwanted` (if given), on a thread that `submit` provides.
     """
+    import asyncio
+
     future: Future[T] = Future()
 
     def make_the_call() -> None:
@@ -258,6 +263,8 @@ async def off_loop(
 
 async def in_thread(call: Callable[[], T]) -> T:
     """Make somebody's blocking call on a thread of the loop's executor, in the context of this task."""
+    import asyncio
+
     return await asyncio.to_thread(call)
 
 
@@ -266,6 +273,8 @@ async def to_its_end(work: Coroutine[object, object, T]) -> Ended[T]:
 
     The caller raises the cancellation once it has done with the work.
     """
+    import asyncio
+
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

@@ -168,10 +168,9 @@ def check_why(why: str | None) -> None:
 
 def database_of(settings: Settings) -> str:
     """Return the database that the commands work on, as `doctor` names it, with the prefix. No I/O."""
-    from firecron.ops.findings import database_in_words
     from firecron.rtdb.target import find_target
 
-    found = database_in_words(find_target(None, settings.database_url, uid=settings.uid))
+    found = find_target(None, settings.database_url, uid=settings.uid).in_words
     return f"{found}, below {settings.prefix}/" if settings.prefix else found
 
 

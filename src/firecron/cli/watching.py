@@ -14,9 +14,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
-from rich.live import Live
 from rich.text import Text
 
 from firecron.base.clocks import heeding
@@ -25,6 +24,9 @@ from firecron.cli.output import Output, code_of
 from firecron.errors import StoreError
 from firecron.lock.database import Database
 from firecron.lock.waiting import Follow
+
+if TYPE_CHECKING:
+    from rich.live import Live
 
 T = TypeVar("T")
 
@@ -148,6 +150,9 @@ def _screen(output: Output) -> Iterator[Live | None]:
     if output.as_json or not output.out.is_terminal:
         yield None
         return
+    # Imported here, because most looks are a single one.
+    from rich.live import Live
+
     with Live(console=output.out, auto_refresh=False) as live:
         yield live
 

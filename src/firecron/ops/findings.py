@@ -254,20 +254,13 @@ _WALL_OFF = 5_000
 
 def database(target: Target) -> Finding:
     """Return which database is used."""
-    where = database_in_words(target)
+    where = target.in_words
     if target.unknown_host is not None:
         found = f"{where}: the host is not one of Firebase's, and this service's access token is sent there"
         return warning(
             "database", found, "check FIRECRON_DATABASE_URL: is it *.firebaseio.com or *.firebasedatabase.app?"
         )
     return ok("database", where)
-
-
-def database_in_words(target: Target) -> str:
-    """Return the database's URL or emulator."""
-    if not target.is_emulator:
-        return target.base_url
-    return f"the emulator at {target.base_url}, database {target.parameters.get('ns', '')}"
 
 
 def credentials(kind: str, account: str | None) -> Finding:

@@ -33,7 +33,6 @@ from firecron.lock.record import LockRecord, parse
 from firecron.lock.refusal import Instances
 from firecron.ops.remedy import Remedy, freeing, mending
 from firecron.runs.entry import Entry, owner_of, read_entry
-from firecron.steps.protocol import read_step
 
 # --- locks
 
@@ -349,6 +348,9 @@ def inspect_steps(tick: str, node: object, path: str) -> TickSteps:
 
 
 def _step_view(name: str, node: object) -> StepView:
+    # Imported here, because few views have steps: a status has none.
+    from firecron.steps.protocol import read_step
+
     try:
         record = read_step(node)
     except Malformed:

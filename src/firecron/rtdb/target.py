@@ -61,6 +61,13 @@ class Target:
         return f"{self.base_url}?ns={self.parameters['ns']}" if "ns" in self.parameters else self.base_url
 
     @property
+    def in_words(self) -> str:
+        """The database's URL, or the emulator and the database's name."""
+        if not self.is_emulator:
+            return self.base_url
+        return f"the emulator at {self.base_url}, database {self.parameters.get('ns', '')}"
+
+    @property
     def unknown_host(self) -> str | None:
         """The host that would get the access tokens, if it is not a host of Firebase; otherwise None."""
         host = urlsplit(self.base_url).hostname or ""
