@@ -12,7 +12,6 @@ import os
 import sys
 import time
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +68,9 @@ def _given(ctx: Any) -> set[str]:
 
 
 def _digest(database: Database) -> str:
+    # Imported here, because it loads OpenSSL, and only a shell's completion needs a digest.
+    from hashlib import sha256
+
     target = database.target()
     return sha256(f"{target.base_url} {target.parameters} {database.settings.prefix}".encode()).hexdigest()[:16]
 

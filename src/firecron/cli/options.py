@@ -27,7 +27,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 import typer
 from typer.core import TyperCommand
 
-from firecron.app import FireCron
 from firecron.base.instants import to_datetime, to_milliseconds, to_text
 from firecron.base.texts import plain
 from firecron.cli.contexts import complete_context, named
@@ -35,10 +34,11 @@ from firecron.cli.names import complete_job
 from firecron.cli.output import Exit, Failure, answering
 from firecron.cron.schedule import DEFAULT_ZONE, Schedule
 from firecron.errors import ConfigurationError, Denied
-from firecron.jobs.decorator import Unclaimed, unclaimed
 from firecron.store import below
 
 if TYPE_CHECKING:
+    from firecron.app import FireCron
+    from firecron.jobs.decorator import Unclaimed
     from firecron.ops.operator import Operator
     from firecron.settings import Settings
 
@@ -217,6 +217,10 @@ def load(target: str) -> Loaded:
     Unclaimed jobs are listed only if `target` is a FireCron. A program that makes no FireCron has forgotten no job.
     Raises Failure if `target` can't be imported, or has no jobs.
     """
+    # Imported here, because most commands load no application.
+    from firecron.app import FireCron
+    from firecron.jobs.decorator import unclaimed
+
     module_name, _, path = target.partition(":")
     found: object = _import(module_name, target)
     for part in path.split(".") if path else ():
@@ -290,6 +294,8 @@ def _set_up_django() -> None:
 
 
 def _hint(module_name: str) -> str:
+    from firecron.app import FireCron
+
     names = [name for name, value in vars(sys.modules[module_name]).items() if isinstance(value, FireCron)]
     return f"; did you mean {' or '.join(f'{module_name}:{name}' for name in names)}?" if names else ""
 

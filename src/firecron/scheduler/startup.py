@@ -33,11 +33,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from firecron.base.events import Events, Slug, logger
-from firecron.base.identity import find_cloud_run
 from firecron.base.instants import in_utc, to_datetime
 from firecron.base.texts import redacted
 from firecron.cron.words import in_words
-from firecron.jobs import decorator as declarations
 
 if TYPE_CHECKING:
     from firecron.lock.database import Database
@@ -77,6 +75,9 @@ def evaluate_guard(enabled: bool | None, settings: Settings, environment: Mappin
     found = environment.get(variable)
     if found == value:
         return Verdict(True, f"{variable} is {value!r}")
+    # Imported here, because each command loads this module, and most of them need no verdict.
+    from firecron.base.identity import find_cloud_run
+
     why = f"{variable} is {'not set' if found is None else repr(found)}, and jobs tick only where it is {value!r}"
     place = find_cloud_run(environment)
     # The execution of a Cloud Run job has an end: it is a command rather than a process that ticks.
@@ -321,7 +322,10 @@ def _warn_of_jobs(events: Events, jobs: int, jobless: Sequence[str]) -> None:
     elif not jobs:
         message = "This FireCron has no job, so nothing will run: give it an object, a class, a module or a function"
         _warn(events, "crons.no_jobs", message)
-    forgotten = declarations.unclaimed()
+    # Imported here, for the same reason as in `evaluate_guard`: who starts has declared jobs.
+    from firecron.jobs.decorator import unclaimed
+
+    forgotten = unclaimed()
     if forgotten:
         message = (
             f"Jobs are declared with distributed_cron but given to no FireCron, so nothing runs them: "
