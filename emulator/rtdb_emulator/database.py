@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from typing import Literal, Protocol, TypeAlias
 
 from rtdb_emulator.errors import BadRequest, Denied, Refusal
@@ -167,7 +168,7 @@ class Database:
             changes = (self._change(path, data, now),)
             if if_match is not None:
                 if rules_first:
-                    self._check_permission(changes, access, now)
+                    self._check_permission(self._after(changes), changes, access, now)
                 self._check_match(path, if_match, access if shows_current else ADMIN)
             return _at(self._commit(path, changes, access, now, triggers=triggers), path)
 
@@ -186,7 +187,8 @@ class Database:
         """Raise Denied if `write` would for want of permission; write nothing."""
         with self._lock:
             now = self._now()
-            self._check_permission((self._change(path, data, now),), access, now)
+            changes = (self._change(path, data, now),)
+            self._check_permission(self._after(changes), changes, access, now)
 
     def check_possible(self, path: Path, data: object, access: Access) -> None:
         """Raise what `write` would raise, and write nothing."""
@@ -297,8 +299,9 @@ class Database:
         patch: bool = False,
         triggers: bool = True,
     ) -> Node:
-        after, writes = self._check_permission(changes, access, now)
-        self._check_valid(after, writes, access, now)
+        after = self._after(changes)
+        self._check_permission(after, changes, access, now)
+        self._check_valid(after, changes, access, now)
         self._begin()
         commit = Commit(self.root, after, path, changes, patch, access)
         self.root = after
@@ -309,20 +312,26 @@ class Database:
         self.discard_after(commit)
         return after
 
-    def _check_permission(
-        self, changes: tuple[Change, ...], access: Access, now: int
-    ) -> tuple[Node, tuple[Write, ...]]:
+    def _after(self, changes: tuple[Change, ...]) -> Node:
+        """Return the tree as the changes would make it."""
         after = self.root
         # Priorities come last: a priority is for the value that the same request may make by writing below it.
-        for change in sorted(changes, key=lambda change: change.priority_only):
+        for change in sorted(changes, key=attrgetter("priority_only")):
             after = change.apply(after)
-        writes = tuple(Write(change.path, EMPTY if change.priority_only else change.sent) for change in changes)
-        if not access.admin and not all(map(self._request(after, access, now).grants_write, writes)):
-            raise self._denied(self._refused("write", after, writes, access, now))
-        return after, writes
+        return after
 
-    def _check_valid(self, after: Node, writes: tuple[Write, ...], access: Access, now: int) -> None:
-        if not access.admin and not all(map(self._request(after, access, now).is_valid, writes)):
+    def _check_permission(self, after: Node, changes: tuple[Change, ...], access: Access, now: int) -> None:
+        if access.admin:
+            return
+        writes = _writes(changes)
+        if not all(map(self._request(after, access, now).grants_write, writes)):
+            raise self._denied(self._refused("write", after, writes, access, now))
+
+    def _check_valid(self, after: Node, changes: tuple[Change, ...], access: Access, now: int) -> None:
+        if access.admin:
+            return
+        writes = _writes(changes)
+        if not all(map(self._request(after, access, now).is_valid, writes)):
             raise self._denied(self._refused("validate", after, writes, access, now))
 
     def _request(self, after: Node, access: Access, now: int) -> Request:
@@ -332,8 +341,9 @@ class Database:
         with self._lock:
             now = self._now()
             changes = tuple(self._change(target, item, now) for target, item in data.items())
-            after, writes = self._check_permission(changes, access, now)
-            self._check_valid(after, writes, access, now)
+            after = self._after(changes)
+            self._check_permission(after, changes, access, now)
+            self._check_valid(after, changes, access, now)
 
     def _refused(
         self, step: Literal["write", "validate"], after: Node, writes: tuple[Write, ...], access: Access, now: int
@@ -352,6 +362,11 @@ def _at(root: Node, path: Path) -> Node:
     if real == path:
         return node
     return EMPTY if node.priority is None else leaf(node.priority)
+
+
+def _writes(changes: tuple[Change, ...]) -> tuple[Write, ...]:
+    """Return the changes as the rules see them."""
+    return tuple(Write(change.path, EMPTY if change.priority_only else change.sent) for change in changes)
 
 
 def _common(paths: Sequence[Path]) -> Path:
