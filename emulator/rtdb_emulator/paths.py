@@ -71,6 +71,12 @@ def parse_url_path(raw: str) -> Path:
     return _checked([_decoded(segment) for segment in raw.split("/") if segment])
 
 
+@lru_cache(1_000)
+def shown_path(raw: str) -> str:
+    """Return a URL's percent-encoded path as a log shows it: decoded, without `.json`, whatever keys it has."""
+    return "/" + "/".join(filter(None, unquote(raw.removesuffix(".json")).split("/")))
+
+
 def check_depth(depth: int) -> None:
     if depth > MAX_DEPTH:
         raise BadRequest(f"Invalid data; the tree would be {depth} levels deep, {MAX_DEPTH} are allowed.")

@@ -26,7 +26,6 @@ from dataclasses import replace
 from http.client import responses
 from itertools import chain
 from typing import TypeVar
-from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
@@ -56,7 +55,7 @@ from rtdb_emulator.http.service import Service
 from rtdb_emulator.http.sse import CONTENT_TYPE, HEADERS, Stream, Subscription
 from rtdb_emulator.jsondata import NeedsServer
 from rtdb_emulator.large import LARGE, reading, reading_patch
-from rtdb_emulator.paths import PRIORITY, parse_url_path, parse_url_query
+from rtdb_emulator.paths import PRIORITY, parse_url_path, parse_url_query, shown_path
 from rtdb_emulator.steps import has_more, in_slices, sent_in_slices
 from rtdb_emulator.store import Account, Operation, Store, Verdict
 from rtdb_emulator.tree import Path
@@ -283,9 +282,13 @@ async def _dripping(reply: Reply, stopping: asyncio.Event) -> AsyncIterator[byte
 
 
 def _facts(request: RestRequest, namespace: str, scope: Scope) -> RequestFacts:
-    path = "/" + "/".join(filter(None, unquote(request.path.removesuffix(".json")).split("/")))
     return RequestFacts(
-        request.method, path, namespace, dict(request.parameters), dict(request.headers), scope["server"][1]
+        request.method,
+        shown_path(request.path),
+        namespace,
+        dict(request.parameters),
+        dict(request.headers),
+        scope["server"][1],
     )
 
 
