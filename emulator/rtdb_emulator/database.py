@@ -57,11 +57,15 @@ class PreconditionFailed(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One location of a write: its path, the value that was sent, and whether that is only the node's priority."""
+    """One location of a write: its path, the value that was sent, and whether that is only the node's priority.
+
+    `replaced` is the node that was there before; None if only its priority changes.
+    """
 
     path: Path
     sent: Node
     priority_only: bool = False
+    replaced: Node | None = None
 
     def apply(self, root: Node) -> Node:
         if self.priority_only:
@@ -240,7 +244,8 @@ class Database:
         """Free what a write has deleted, in steps. A listener that keeps the commit for longer calls this again."""
         if self._owner is not None:
             for change in commit.changes:
-                self._owner.replaced(EMPTY if change.priority_only else commit.before.at(change.path))
+                if change.replaced is not None:
+                    self._owner.replaced(change.replaced)
 
     def attach(self, listener: Listener) -> None:
         self._listeners.append(listener)
@@ -278,7 +283,7 @@ class Database:
         check_depth(len(real))
         existing = self.root.at(real)
         if real == path:
-            return Change(path, parse(data, now=now, existing=existing, depth=len(path)))
+            return Change(path, parse(data, now=now, existing=existing, depth=len(path)), replaced=existing)
         priority = parse_priority(data, now=now, existing=existing.priority)
         return Change(real, EMPTY if priority is None else leaf(priority), priority_only=True)
 

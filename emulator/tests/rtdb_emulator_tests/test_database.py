@@ -516,18 +516,18 @@ class Ears:
 
 
 def test_commit() -> None:
-    """A commit tells the trees before and after, and what was written where."""
+    """A commit tells the trees before and after, what was written where, and in place of what."""
     stored, ears = database(), Ears()
-    stored.write(("a",), 1, ADMIN)
+    stored.write(("a",), {"b": 1}, ADMIN)
     before = stored.root
     with stored.listening(ears) as root:
         assert root is before
         stored.write(("a", "b"), 2, ADMIN)
         between = stored.root
         stored.update(("a",), {"c/d": 3, ".priority": 4}, ADMIN)
-    changes = (Change(("a", "c", "d"), leaf(3)), Change(("a",), leaf(4), priority_only=True))
+    changes = (Change(("a", "c", "d"), leaf(3), replaced=EMPTY), Change(("a",), leaf(4), priority_only=True))
     assert ears.commits == [
-        Commit(before, between, ("a", "b"), (Change(("a", "b"), leaf(2)),), patch=False),
+        Commit(before, between, ("a", "b"), (Change(("a", "b"), leaf(2), replaced=leaf(1)),), patch=False),
         Commit(between, stored.root, ("a",), changes, patch=True),
     ]
 
