@@ -8,6 +8,8 @@ import pytest
 
 from rtdb_emulator import large
 from rtdb_emulator.http import messages, server
+from rtdb_emulator.jsondata import parse
+from rtdb_emulator.large import LARGE, MOST_AT_ONCE, is_large
 from rtdb_emulator.pytest_plugin import Rtdb
 from rtdb_emulator_tests.helpers.wire import OWNER, call, wire
 
@@ -101,3 +103,25 @@ def test_many_children_are_served(rtdb: Rtdb) -> None:
     assert call(rtdb, "GET", "/n.json").json() == children
     shown = call(rtdb, "GET", "/n.json?orderBy=%22$key%22&limitToLast=2").json()
     assert shown == {"k49998": 49998, "k49999": 49999}
+
+
+TEXT = "x" * LARGE
+MANY = {f"k{number}": number for number in range(MOST_AT_ONCE)}
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (TEXT, True),
+        (TEXT[:-1], False),
+        ({"a": {"b": TEXT}}, True),
+        ({"a": {".value": TEXT, ".priority": 1}}, True),
+        (MANY, False),
+        ({"a": MANY}, True),
+        (None, False),
+    ],
+    ids=["text", "shorter", "below", "with a priority", "many", "more", "nothing"],
+)
+def test_much_text_or_many_nodes_are_large(data: object, expected: bool) -> None:
+    """A node is written in steps if it has much text or many nodes, at whatever depth."""
+    assert is_large(parse(data, now=0)) is expected
