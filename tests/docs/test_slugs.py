@@ -220,16 +220,16 @@ METRIC_KINDS = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket",
 
 
 def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
-    """Each metric and label in a query of the dashboard is one of OpenTelemetry's table, as Prometheus spells it."""
-    table = re.findall(
-        r"^\| `(firecron\.[\w.]+)` \| (\w+), `([^`]+)` \| ([^|]+) \|", DOCUMENT.read_text("utf-8"), re.MULTILINE
+    """Each metric and label in a query of the dashboard is one of OpenTelemetry's list, as Prometheus spells it."""
+    listed = re.findall(
+        r"^\* `(firecron\.[\w.]+)` \((\w+), `([^`]+)`; ([^)]+)\):", DOCUMENT.read_text("utf-8"), re.MULTILINE
     )
     metrics = {
         name.replace(".", "_") + ("_seconds" if unit == "s" else "") + suffix
-        for name, kind, unit, _ in table
+        for name, kind, unit, _ in listed
         for suffix in METRIC_KINDS[kind]
     }
-    labels = {label.replace(".", "_") for *_, cell in table for label in re.findall(r"`([\w.]+)`", cell)}
+    labels = {label.replace(".", "_") for *_, attributes in listed for label in re.findall(r"`([\w.]+)`", attributes)}
     dashboard = json.loads((ROOT / "docs" / "dashboards" / "grafana.json").read_text("utf-8"))
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     named = {word for query in queries for word in re.findall(r"\bfirecron_\w+", query)}
