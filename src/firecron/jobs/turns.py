@@ -31,7 +31,7 @@ def emit_trouble(
     """Say that a job needs a hand. `slot` is the tick that is late, or has failed, after so many `failures`."""
     emit, level, message = events.emit, logging.WARNING, f'"{name}" is {word}: {why}'
     text, owner, runbook = about.description, about.owner, about.runbook
-    # The fields are spelt out, because the table of events in the documentation is compared with them.
+    # The fields are spelt out, because the list of events in the documentation is compared with them.
     match word:
         case "failing":
             emit(
