@@ -93,7 +93,7 @@ class AskActor(Actor):
     def _acquire(self, database: Database, ask: AskedRun | None = None) -> tuple[Held, Any] | None:
         scenario, slot = self.model.scenario, None if ask is None else ask.tick
         bid = database.bid("job", TTL, fenced=True, momentary=not scenario.lease, slot=slot)
-        bid = replace(bid, request=replace(bid.request, holder=self.kind))
+        bid = replace(bid, holder=self.kind)
         held = database.try_to_acquire(bid)
         if isinstance(held, Held):
             return held, bid

@@ -76,7 +76,7 @@ class LaneMonitor:
         """The tokens that may be used still."""
         lanes = [lane for one in self._model.instances for lane in one.lanes_by_name().values()]
         claims = [claim for lane in lanes for claim in (lane.pending, lane.unanswered) if claim is not None]
-        return [claim.bid.request.holder for claim in claims]
+        return [claim.bid.holder for claim in claims]
 
     # --- what comes, and what is asked for
 
@@ -95,7 +95,7 @@ class LaneMonitor:
 
     def on_ask(self, thread: Thread, bid: Bid) -> None:
         """A thread sends a request for the lock."""
-        pending, token, thread.asked_at = thread.pending, bid.request.holder, self._model.time
+        pending, token, thread.asked_at = thread.pending, bid.holder, self._model.time
         require(not thread.was_stopped, "an instance asks that was stopped")
         require(token not in self._over, "a token is used for another claim")
         if pending is not None:
@@ -126,11 +126,11 @@ class LaneMonitor:
             self._pending.pop((thread.instance.name, pending.attempt.job.name), None)
         elif isinstance(answer, Refusal) and answer.reason == "unavailable":
             return  # the next call for the tick may share its token
-        self._over.add(pending.bid.request.holder)
+        self._over.add(pending.bid.holder)
 
     def on_drop(self, instance: Instance, pending: PendingClaim) -> None:
         """A claim was given up."""
-        lane, token = (instance.name, pending.attempt.job.name), pending.bid.request.holder
+        lane, token = (instance.name, pending.attempt.job.name), pending.bid.holder
         if self._pending.get(lane) == token:
             del self._pending[lane]
         self._over.add(token)
@@ -171,7 +171,7 @@ class LaneMonitor:
         beside = sum(self._bodies.get(other) == job.name for other in thread.instance.threads)
         require(beside < places, "a run begins beside another one of its job")
         self._bodies[thread] = job.name
-        token = claimed.bid.request.holder
+        token = claimed.bid.holder
         require(token not in self._won, "a token begins two runs")
         self._won.add(token)
         if claim is None:
@@ -226,7 +226,7 @@ class LaneMonitor:
             if name == instance.name:
                 came.said = came.said or how
         self._looks = {one for one in self._looks if one[0] != instance.name}
-        under_way = {thread.pending.bid.request.holder for thread in instance.threads if thread.pending is not None}
+        under_way = {thread.pending.bid.holder for thread in instance.threads if thread.pending is not None}
         for key, token in list(self._pending.items()):
             if key[0] == instance.name and token not in under_way:
                 self._over.add(self._pending.pop(key))

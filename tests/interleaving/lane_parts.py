@@ -278,7 +278,7 @@ class ModelDatabase(Database):
 
     def bid(self, *words: Any, **wishes: Any) -> Bid:
         bid = super().bid(*words, **wishes)
-        return replace(bid, request=replace(bid.request, holder=self._instance.model.new_token()))
+        return replace(bid, holder=self._instance.model.new_token())
 
     def try_to_acquire(self, bid: Bid, within: float = math.inf) -> Held | Refusal:
         thread, model = current(), self._instance.model
@@ -293,7 +293,7 @@ class ModelDatabase(Database):
     def _send(self, bid: Bid, *, lands: bool) -> None:
         """Send a try's first write, whose reply does not come."""
         model, known = self._instance.model, self.known.get(bid.name)
-        exchange = acquiring(bid.request, known, bid.written, bid.replaced, bid.choose)
+        exchange = acquiring(bid, known, bid.written, bid.replaced, bid.choose)
         action = next(exchange)
         while isinstance(action, Now):
             action = exchange.send(model.clock.peek())
@@ -341,7 +341,7 @@ class ModelRunner(Runner):
             thread.pause("runs", "ends")
             outcome = "cancelled" if lease.cancelled else "succeeded"
         finally:
-            if not claimed.bid.request.momentary:
+            if not claimed.bid.momentary:
                 lease.release(outcome=outcome, finished=claimed.slot, tick=claimed.slot)
             self._active[:] = [one for one in self._active if cast("object", one) is not execution]
             monitor.on_end(thread, claimed)

@@ -173,7 +173,7 @@ class Instance:
         calls = [*self.queue, *(thread.work for thread in self.threads)]
         claims = [one for call in calls for one in bound(call) if isinstance(one, PendingClaim)]
         is_on_its_way = any(thread.where == "submits a call" for thread in self.threads)
-        return is_on_its_way or any(one.bid.request.holder == token for one in claims)
+        return is_on_its_way or any(one.bid.holder == token for one in claims)
 
     # --- what happens
 
@@ -457,7 +457,7 @@ _SAID: Mapping[type, Callable[[Any], list[object]]] = {
     Follow: lambda follow: [follow.update and follow.update.number],
     Tries: lambda tries: list(vars(tries).values()),
     RetryPolicy: lambda policy: [value for name, value in vars(policy).items() if name != "_chance"],
-    Bid: lambda bid: [bid.request.holder, list(bid.written)],
+    Bid: lambda bid: [bid.holder, list(bid.written)],
     Held: lambda held: [held.record.holder, held.record.slot, held.trust.expires_at],
 }
 

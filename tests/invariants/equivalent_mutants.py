@@ -83,8 +83,8 @@ EQUIVALENT: dict[str, str] = {
     "MOST_CLAIMS + 2):": "There can't be that many rounds.",
     'runner.Runner.run_tick: raise AssertionError(f"{job.name}: more claims before {slot} than are possible") '
     "-> nothing": "There can't be so many rounds that it is reached.",
-    "execution._fence: return int(fence) if claimed.bid.request.fenced and fence is not None else None -> return "
-    "int(fence) if claimed.bid.request.fenced else None": "A claim that asked for a fence has one.",
+    "execution._fence: return int(fence) if claimed.bid.fenced and fence is not None else None -> return "
+    "int(fence) if claimed.bid.fenced else None": "A claim that asked for a fence has one.",
     "process.Signals._receive: self.wake() -> nothing": "Python's own wake-up has ended the pause.",
     "process._those_there_are: return tuple(signal.Signals[name] for name in names if name in "
     "signal.Signals.__members__) -> return tuple(signal.Signals[name] for name in names if True)": (

@@ -209,8 +209,8 @@ DATABASE = in_file(
     ("        if at_least > for_ms:\n", "        if False:\n", I_LEASE),
     ("        if at_least > for_ms:\n", "        if at_least >= for_ms:\n", I_LEASE),
     ("            holder=new_holder(),\n", '            holder="me",\n', I_HOLDER),
-    ("self.settings.acquire_timeout, bid.request.ttl / 3000", "self.settings.acquire_timeout", I_LEASE),
-    ("self.settings.acquire_timeout, bid.request.ttl / 3000", "bid.request.ttl / 3000", I_STORE),
+    ("self.settings.acquire_timeout, bid.ttl / 3000", "self.settings.acquire_timeout", I_LEASE),
+    ("self.settings.acquire_timeout, bid.ttl / 3000", "bid.ttl / 3000", I_STORE),
     (
         '            return not_known(bid.name, "unavailable", error)\n        except',
         "            raise\n        except",
@@ -218,13 +218,13 @@ DATABASE = in_file(
     ),
     ('            return not_known(bid.name, "denied", error)', "            raise", I_STORE),
     (
-        "            return refusal_of(bid.name, answer, bid.request, self.signs_of_life)\n",
+        "            return refusal_of(bid.name, answer, bid, self.signs_of_life)\n",
         "            pass\n",
         PATIENCE,
     ),
     ("                self.known.put(bid.name, answer.seen)\n", "                pass\n", CONTENDS),
     ("if answer.seen is not None and bid.look is None and is_kept:", "if answer.seen is not None:", CONTENDS),
-    ("acquiring(bid.request, known,", "acquiring(bid.request, None,", REQUESTS),
+    ("acquiring(bid, known,", "acquiring(bid, None,", REQUESTS),
     ("            self.known.put(lease.name, left)", "            pass", REQUESTS),
     ("        self.keeper.forget(lease)\n", "", LEASE),
     ("if higher == level or key in self._told:", "if False:", EVENTS),
@@ -236,12 +236,12 @@ DATABASE = in_file(
 UNDER_LOCK = in_file(
     "lock/blocks.py",
     (
-        "database.keeper.keep(lease, renews=bid.request.renews, limit=limit)",
+        "database.keeper.keep(lease, renews=bid.renews, limit=limit)",
         "database.keeper.keep(lease, renews=True, limit=limit)",
         ASYNC_WORK,
     ),
     (
-        "database.keeper.keep(lease, renews=bid.request.renews, limit=limit)",
+        "database.keeper.keep(lease, renews=bid.renews, limit=limit)",
         "database.keeper.keep(lease, renews=False, limit=limit)",
         I_LEASE,
     ),

@@ -174,7 +174,7 @@ INVARIANTS = (
         RENEWAL,
         (
             "lock/blocks.py",
-            "database.keeper.keep(lease, renews=bid.request.renews, limit=limit)",
+            "database.keeper.keep(lease, renews=bid.renews, limit=limit)",
             "database.keeper.keep(lease, renews=False, limit=limit)",
         ),
         ("lock/record.py", "if record.releasedAt is not None:\n        return Lost", "if False:\n        return Lost"),
@@ -185,7 +185,7 @@ INVARIANTS = (
         RENEWAL,
         ("lock/database.py", "seconds = min(seconds, (lease_ends - self.timing.mono()) / 3000)", "pass"),
         ("lock/lease.py", "self._path, deadline, self.ends)", "self._path, deadline)"),
-        ("lock/database.py", "self.settings.acquire_timeout, bid.request.ttl / 3000", "self.settings.acquire_timeout"),
+        ("lock/database.py", "self.settings.acquire_timeout, bid.ttl / 3000", "self.settings.acquire_timeout"),
     ),
     *_of(
         24,

@@ -276,12 +276,12 @@ FORKING = """
     crons.events.subscribe(note)
     crons.start()
     assert done.wait(20)
-    parents = crons.locks.database.bid("job", 30).request.holder, crons.engine.heartbeat.id
+    parents = crons.locks.database.bid("job", 30).holder, crons.engine.heartbeat.id
     child = os.fork()
     if child == 0:
         assert crons.registry.state("job") == "idle"
         assert threading.active_count() == 1
-        assert crons.locks.database.bid("job", 30).request.holder != parents[0]
+        assert crons.locks.database.bid("job", 30).holder != parents[0]
         assert crons.engine.heartbeat.id != parents[1]
         done.clear()
         crons.start()

@@ -411,7 +411,7 @@ def test_a_ghost_expires_by_itself(patient: Bench, other: Bench) -> None:
         _, _, ghost = watching.event()
     assert ghost == patient.node
     assert patient.node is not None
-    assert patient.node["holder"] == bid.request.holder
+    assert patient.node["holder"] == bid.holder
     other.refused("held")
     other.timing.advance(TTL + 2)
     other.acquire()

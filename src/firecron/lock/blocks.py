@@ -178,7 +178,7 @@ def keep(database: Database, bid: Bid, held: Held) -> Lease:
     lease = Lease(database, bid, held)
     try:
         limit = None if bid.max_runtime is None else held.trust.reading.mono + bid.max_runtime
-        database.keeper.keep(lease, renews=bid.request.renews, limit=limit)
+        database.keeper.keep(lease, renews=bid.renews, limit=limit)
         return lease
     except BaseException:
         # This includes Ctrl-C and exceptions of a signal handler: the caller gets no lease, so it is released here.

@@ -61,7 +61,7 @@ from firecron.lock.protocol import (
     cancelling,
     reading,
 )
-from firecron.lock.record import Choose, LockRecord, Lost, Refused, Request
+from firecron.lock.record import Choose, LockRecord, Lost, Refused
 from firecron.lock.refusal import LEVELS, Refusal, SignsOfLife, not_known, refusal_of
 from firecron.lock.stored import LookOptions
 from firecron.lock.waiting import NodeStreams, Places, on_thread, places_of
@@ -275,7 +275,8 @@ class Database:
             raise ConfigurationError(
                 f"hold_at_least ({at_least / 1000:g} s) must not be longer than ttl ({for_ms / 1000:g} s)"
             )
-        request = Request(
+        return Bid(
+            name=name,
             holder=new_holder(),
             ttl=for_ms,
             instance_id=self.identity.instance_id,
@@ -286,14 +287,17 @@ class Database:
             momentary=momentary,
             renews=renews,
             kind=kind,
+            hold_at_least=at_least,
+            choose=choose,
+            max_runtime=max_runtime,
+            look=look,
         )
-        return Bid(name, request, at_least, choose, max_runtime, look)
 
     def try_to_acquire(self, bid: Bid, within: float = inf) -> Held | Refusal:
         """Try once, for `within` seconds at most. Return the acquired lock, or the refusal, without an event."""
-        deadline = self.deadline(min(self.settings.acquire_timeout, bid.request.ttl / 3000, within))
+        deadline = self.deadline(min(self.settings.acquire_timeout, bid.ttl / 3000, within))
         known = self.known.get(bid.name)
-        exchange = acquiring(bid.request, known, bid.written, bid.replaced, bid.choose, bid.look)
+        exchange = acquiring(bid, known, bid.written, bid.replaced, bid.choose, bid.look)
         try:
             answer = self.run(exchange, self.paths.lock(bid.name), deadline)
         except Unavailable as error:
@@ -307,7 +311,7 @@ class Database:
                 # It stays after its release. If the next try comes before its lease is over, it begins with a read,
                 # which is shorter than a write in vain.
                 self.known.put(bid.name, answer.seen)
-            return refusal_of(bid.name, answer, bid.request, self.signs_of_life)
+            return refusal_of(bid.name, answer, bid, self.signs_of_life)
         if bid.look is None:
             self.known.put(bid.name, answer.snapshot)
         self.emit_if_large(bid.name, answer.record)

@@ -49,12 +49,12 @@ class Lease:
         self._process = database.process
         self._path = database.paths.lock(bid.name)
         self._held = held
-        self._ttl = bid.request.ttl
+        self._ttl = bid.ttl
         self._look = bid.look
         self._hold_at_least = bid.hold_at_least
         # These are values of this lease only: a record also carries over values of earlier claims.
-        record, has_slot = held.record, bid.request.slot is not None or bid.choose is not None
-        self._fence = int(record.fence) if bid.request.fenced and record.fence is not None else None
+        record, has_slot = held.record, bid.slot is not None or bid.choose is not None
+        self._fence = int(record.fence) if bid.fenced and record.fence is not None else None
         self._slot = record.unfinished if has_slot else None
         self._attempt = int(record.attempt) if has_slot and record.attempt is not None else None
         self._lost = Flag()

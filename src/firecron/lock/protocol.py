@@ -113,16 +113,15 @@ class Held:
     replaced: Current = IDLE
 
 
-@dataclass(frozen=True, slots=True)
-class Bid:
-    """One request for a lock, over all its tries: a value, but for what its own writes have been.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bid(Request):
+    """A request for the lock of this name, over all its tries: a value, but for what its own writes have been.
 
     The tries share the token. So a later try recognises an earlier write of the bid, even if the reply to it was lost.
     `look` is given for the entry of a stored schedule, and for no other lock.
     """
 
     name: str
-    request: Request
     hold_at_least: int
     choose: Choose | None = None
     max_runtime: int | None = None

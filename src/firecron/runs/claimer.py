@@ -146,7 +146,7 @@ class Claimer:
         attempt = pending.attempt
         job, due = attempt.job, attempt.due
         known = self._database.known.get(job.name)
-        if due is not None and not pending.tries and is_outdated(known, pending.bid.request):
+        if due is not None and not pending.tries and is_outdated(known, pending.bid):
             # Who has run the last tick knows the node, and writes at once. A read after that sends no write in vain.
             self._database.timing.sleep(_HEAD_START)
         while True:
@@ -562,7 +562,7 @@ class Resumer:
         """
         lease = Lease(self._database, claimed.bid, claimed.held)
         try:
-            if claimed.bid.request.momentary:
+            if claimed.bid.momentary:
                 return  # it is released already
             if claimed.claim is None:
                 lease.release(before=_replaced_by(claimed.held))

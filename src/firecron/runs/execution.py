@@ -70,15 +70,15 @@ def last_success(claimed: Claimed) -> str | None:
 
     None is known of a job that holds no lock while it runs, or claims no ticks.
     """
-    request, newest_success = claimed.bid.request, claimed.held.record.newest_success()
-    if request.momentary or not request.fenced or newest_success is None:
+    bid, newest_success = claimed.bid, claimed.held.record.newest_success()
+    if bid.momentary or not bid.fenced or newest_success is None:
         return None
     return newest_success if claimed.slot is None or newest_success < claimed.slot else None
 
 
 def _fence(claimed: Claimed) -> int | None:
     fence = claimed.held.record.fence
-    return int(fence) if claimed.bid.request.fenced and fence is not None else None
+    return int(fence) if claimed.bid.fenced and fence is not None else None
 
 
 # --- a run under way

@@ -328,7 +328,7 @@ class Runner:
 
     def _takes(self, job: Job, claimed: Claimed, taking: Taking) -> bool:
         """Take an ask under the lock that was just acquired for it. If that fails, give the lock back."""
-        is_taken, momentary = False, claimed.bid.request.momentary
+        is_taken, momentary = False, claimed.bid.momentary
         try:
             is_taken = taking.take(None if momentary else claimed.held.trust.ends(self._database.margin))
         finally:
@@ -423,7 +423,7 @@ class Runner:
     def _lease(self, claimed: Claimed) -> Lease | Unlocked:
         """Return the run's lease, which is not renewed yet."""
         bid = claimed.bid
-        return Unlocked(self._database, bid.name) if bid.request.momentary else Lease(self._database, bid, claimed.held)
+        return Unlocked(self._database, bid.name) if bid.momentary else Lease(self._database, bid, claimed.held)
 
     def _steps(
         self, job: Job, fence: int | None, claimed: Claimed, lease: Lease, key: str

@@ -130,7 +130,7 @@ class Once:
                 f"recorded: {value!r:.80}. Return None, or at most 64 kB of what JSON gives back as it was"
             ) from error
         done_at = max(started_at, self._now())
-        own = StepRecord(fence, started_at, None, self._bid.request.instance, done_at, text)
+        own = StepRecord(fence, started_at, None, self._bid.instance, done_at, text)
         settled = write_under(lease, lambda: recording(own, self._take_known(), lambda: not lease.lost), self._path)
         return self._done(settled.record)
 

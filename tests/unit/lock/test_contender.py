@@ -211,8 +211,8 @@ def test_a_bid_asks_for_what_it_was_told_to(one: Instance) -> None:
     """Without a word about it a lock is neither renewed by itself nor released at once."""
     contender = one.locks.database
     plain, other = contender.bid("job", 60), contender.bid("job", 60, renews=True, momentary=True)
-    assert (plain.request.renews, plain.request.momentary) == (False, False)
-    assert (other.request.renews, other.request.momentary) == (True, True)
+    assert (plain.renews, plain.momentary) == (False, False)
+    assert (other.renews, other.momentary) == (True, True)
 
 
 def test_a_try_takes_a_third_of_the_ttl_at_most() -> None:
