@@ -311,11 +311,10 @@ INVARIANTS = (
         EVERY,
         (
             "cron/schedule.py",
-            "return self.starting + ((instant - self.starting) // self.every + 1) * self.every",
-            "return instant + self.every",
+            "return first + ((instant - first) // distance + 1) * distance",
+            "return instant + distance",
         ),
-        ("cron/schedule.py", "if instant < self.starting:", "if False:"),
-        ("cron/schedule.py", "            return self.starting\n", "            return instant + self.every\n"),
+        ("cron/schedule.py", "            start = self.starting - _SECOND\n", "            pass\n"),
         (
             "cron/schedule.py",
             "EPOCH if starting is None else",

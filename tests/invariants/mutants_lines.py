@@ -141,7 +141,7 @@ LINE_MUTANTS = (
     ),
     *in_file(
         "cron/bounded.py",
-        ("        if instant < self.at:\n", "        if instant <= self.at:\n", STORED),
+        ("    if instant < at:\n", "    if instant <= at:\n", STORED),
         ("return second + _SECOND if at.microsecond else second", "return second", STORED),
         ("not isinstance(at, datetime) or at.utcoffset() is None", "not isinstance(at, datetime)", STORED),
         ("if timezone is not DEFAULT_ZONE:", "if False:", STORED),

@@ -7,9 +7,8 @@ what somebody has typed in its place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from firecron.base.instants import Duration, in_utc, to_datetime, to_milliseconds, to_text
@@ -24,18 +23,6 @@ _ANY = 60
 # The fields that say when an entry ticks. What they leave out is not stored. `written` is for people: the line with its
 # `H`, beside the numbers that it stands for.
 FIELDS = ("line", "written", "timezone", "every", "starting", "at", "until")
-
-
-@dataclass(frozen=True, slots=True)
-class _Once:
-    """One tick. After it comes none in all the years that a datetime can hold."""
-
-    at: datetime
-
-    def after(self, instant: datetime) -> datetime:
-        if instant < self.at:
-            return self.at
-        raise OverflowError
 
 
 class Bounded(Schedule):
@@ -72,7 +59,7 @@ class Bounded(Schedule):
         shown = to_text(self.at).replace("T", " ").removesuffix("Z").removesuffix(":00")
         self.line = "by stored schedules" if self.at == EPOCH else f"once, at {shown} UTC"
         self.every = self.starting = None
-        self._ticks = _Once(self.at)  # type: ignore[assignment]  # the third kind, which only this class has
+        self._after = partial(_only, self.at)
 
     @property
     def has_line(self) -> bool:
@@ -146,6 +133,13 @@ def _text(value: object, name: str) -> str | None:
 
 def _instant(text: str | None) -> datetime | None:
     return None if text is None else to_datetime(text)
+
+
+def _only(at: datetime, instant: datetime) -> datetime:
+    """Return the only tick, if it is after the instant. After it comes none in all the years of a datetime."""
+    if instant < at:
+        return at
+    raise OverflowError
 
 
 def _rounded_up(at: object) -> datetime:

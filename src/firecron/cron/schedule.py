@@ -1,9 +1,9 @@
-"""When a job ticks: at the times of a cron line in a time zone (`ZonedLine`), or at even distances (`Cadence`).
+"""When a job ticks: at the times of a cron line in a time zone (`ZonedLine`), or at even distances (`every`).
 
 `starting` and `until` bound both: no tick is before the first or after the second, and both may be ticks. On
 `except_days` there are none. `whole` is the schedule with these.
 
-No cron line has even distances where its steps don't divide the hour or the day. The ticks of a cadence are
+No cron line has even distances where its steps don't divide the hour or the day. Ticks at even distances are
 `starting + k * every` for k = 0, 1, 2 and so on. Nothing else counts: not when an instance started, not when a run
 began or ended, no time zone and no change of clocks. So all instances have the same ticks.
 
@@ -13,11 +13,10 @@ outside is meant for. All of it is pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice, pairwise
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from firecron.cron.except_days import Days, ExceptDays
-    from firecron.cron.zoned_line import ZonedLine
 
 
 _SECOND, _MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -66,8 +64,8 @@ class Schedule:
     """
 
     __slots__ = (
+        "_after",
         "_latest",
-        "_ticks",
         "_warnings",
         "every",
         "except_days",
@@ -96,7 +94,8 @@ class Schedule:
         self.timezone: str
         self.whole: Schedule
         self.except_days: ExceptDays | None
-        self._ticks: ZonedLine | Cadence
+        # The tick after an instant, without what bounds or excludes it. Raises OverflowError after the year 9999.
+        self._after: Callable[[datetime], datetime]
         # Imported here, so that a program that only imports firecron's names doesn't load what reads schedules.
         if every is None:
             from firecron.cron.line import is_hashed, parsed
@@ -110,7 +109,7 @@ class Schedule:
 
                 plain, odd = resolved(self.written, name)
             cron_line, zone = parsed(plain), find_zone(timezone)
-            self._ticks = ZonedLine(cron_line, zone)
+            self._after = ZonedLine(cron_line, zone).after
             self.line, self.timezone = cron_line.line, zone.key
             winter = zone_warning(zone)
             self.has_seconds = cron_line.has_seconds
@@ -119,10 +118,11 @@ class Schedule:
             self.starting = None if starting is None else check_whole_instant(starting, "starting")
         else:
             _refuse_both(line, timezone, every)
-            self._ticks = found = cadence(every, starting)
-            self.line, self.timezone, self.written = found.said, "UTC", None
-            self.has_seconds, self._warnings = found.every < _MINUTE, tuple[str, ...]()
-            self.every, self.starting = found.every, found.starting
+            self.every = distance = _check_distance(every)
+            self.starting = first = EPOCH if starting is None else check_whole_instant(starting, "starting")
+            self._after = partial(_after_even, distance, first)
+            self.line, self.timezone, self.written = _said_evenly(distance, first), "UTC", None
+            self.has_seconds, self._warnings = distance < _MINUTE, tuple[str, ...]()
         self.until = None if until is None else check_whole_instant(until, "until")
         # Instants, each with the tick after it; None if there is none.
         self._latest: tuple[tuple[datetime, datetime | None], ...] = ()
@@ -197,7 +197,7 @@ class Schedule:
         if self.starting is not None and start < self.starting:
             start = self.starting - _SECOND
         try:
-            tick = self._ticks.after(start)
+            tick = self._after(start)
         except OverflowError:
             return None  # it would be after the year 9999
         if self.except_days is not None:
@@ -382,39 +382,29 @@ _UNITS = (("week", 604_800), ("day", 86_400), ("hour", 3_600), ("minute", 60), (
 _LONGEST = 366 * DAY
 
 
-@dataclass(frozen=True, slots=True)
-class Cadence:
-    """The ticks `starting + k * every`. `starting` is in UTC."""
-
-    every: timedelta
-    starting: datetime
-
-    def after(self, instant: datetime) -> datetime:
-        """Return the first tick after the instant. The instant itself does not count."""
-        if instant < self.starting:
-            return self.starting
-        return self.starting + ((instant - self.starting) // self.every + 1) * self.every
-
-    @property
-    def said(self) -> str:
-        """The cadence in words, which no other has."""
-        seconds = int(self.every.total_seconds())
-        unit, size = next((unit, size) for unit, size in _UNITS if seconds % size == 0)
-        distance = unit if seconds == size else f"{seconds // size} {unit}s"
-        since = in_utc(self.starting).replace("T", " ").removesuffix("Z").removesuffix(":00")
-        return f"every {distance}, from {since} UTC"
+def _after_even(distance: timedelta, first: datetime, instant: datetime) -> datetime:
+    """Return the first of the ticks `first + k * distance` that is after the instant."""
+    return first + ((instant - first) // distance + 1) * distance
 
 
-def cadence(every: object, starting: object) -> Cadence:
-    """Return the cadence, or raise a ValueError that names the argument, its value and the remedy.
+def _said_evenly(distance: timedelta, first: datetime) -> str:
+    """Return the words for the ticks at this distance, which no others have."""
+    seconds = int(distance.total_seconds())
+    unit, size = next((unit, size) for unit, size in _UNITS if seconds % size == 0)
+    said = unit if seconds == size else f"{seconds // size} {unit}s"
+    since = in_utc(first).replace("T", " ").removesuffix("Z").removesuffix(":00")
+    return f"every {said}, from {since} UTC"
 
-    `every` is seconds or a `timedelta`; without `starting`, the first tick is at the epoch.
+
+def _check_distance(every: object) -> timedelta:
+    """Return the time between two ticks, given as seconds or a `timedelta`.
+
+    Raise a ValueError that names the argument, its value and the remedy.
     """
     found = milliseconds(every, "every", least=1, most=_LONGEST)
     if found % 1000:
         raise ValueError(f"every={every!r} must be whole seconds")
-    first = EPOCH if starting is None else check_whole_instant(starting, "starting")
-    return Cadence(timedelta(milliseconds=found), first)
+    return timedelta(milliseconds=found)
 
 
 def check_whole_instant(value: object, name: str) -> datetime:
