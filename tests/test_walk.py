@@ -21,7 +21,7 @@ class Ceiling(NamedTuple):
 
 # One rises only with its reason beside it.
 CEILINGS = {
-    "tick": Ceiling(30, 37, parses=2),
+    "tick": Ceiling(30, 36, parses=2),
     "hold": Ceiling(16, 20, parses=2),
     # A verdict has what a program says about its job. The holds and the mutes are read with the catalogue, the asks
     # beside it. What to do is a remedy: its words, and when it is offered.

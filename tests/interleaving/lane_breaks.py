@@ -289,14 +289,14 @@ LANE_BREAKS: tuple[LaneBreak, ...] = (
     LaneBreak(
         "a tick that is displaced is not told of",
         "lane",
-        "elif not self.current.has_tried:",
+        "elif not self._has_tried(self.current):",
         "elif False:",
         "by hand",
     ),
     LaneBreak(
         "a tick whose claim is taken over is told of twice",
         "lane",
-        "elif not self.current.has_tried:",
+        "elif not self._has_tried(self.current):",
         "else:",
         "a request is lost",
     ),
@@ -359,7 +359,7 @@ LANE_BREAKS: tuple[LaneBreak, ...] = (
     LaneBreak(
         "a tick that is displaced in line is not told of",
         "lane",
-        'return [LaneCommand("skip", one, NEWER) for one in older if not one.has_tried]',
+        'return [LaneCommand("skip", one, NEWER) for one in older if not self._has_tried(one)]',
         "return []",
         "by hand",
     ),

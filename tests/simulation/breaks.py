@@ -157,7 +157,7 @@ BREAKS = (
           "if open_tick is None:\n            self.stand(attempt)",
           "if open_tick is None:\n            self._submit(partial(self.stand, attempt))", first=_MORE_SELDOM),
     Break("a tick that waits for a worker forgets the lock", "runs.lane",
-          "now - self.came > margin", "False"),
+          "now - attempt.came > margin", "False"),
     Break("two attempts of a job try at a time", "runs.lane",
           'self.state not in ("called", "holding")', "False"),
     Break(

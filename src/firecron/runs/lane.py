@@ -114,23 +114,9 @@ class Attempt:
         """The tick to report if it does not run; None for a tick from before this instance had the job."""
         return None if self.looks_back else self.due
 
-    @property
-    def has_tried(self) -> bool:
-        """Whether the lane's pending claim is for this attempt: before its first try it is for an older one."""
-        return self.lane.pending is not None and self.lane.pending.attempt is self
-
     def is_like(self, other: Attempt) -> bool:
         """Return whether the other attempt is for the same tick, job and trigger."""
         return self.job is other.job and (self.due, self.trigger) == (other.due, other.trigger)
-
-    def take_up(self, now: float, margin: int) -> None:
-        """Note that it tries now. If a worker came to it late, a tick that had to be skipped at once still is.
-
-        Else a tick whose lock was held as it came would start late, once that lock and a worker are both free.
-        """
-        is_first = not self.has_tried and not self.results  # its own runs have held the lock, too
-        if is_first and now - self.came > margin and self.job.options.asks_in_waves:
-            self.is_later = True
 
     def is_newer_than(self, other: Attempt) -> bool:
         """Return whether this attempt's tick is later. An attempt with a tick is newer than a look."""
@@ -300,14 +286,21 @@ class Lane:
         """
         return self.current if self.state == "called" else None
 
-    def enter(self, attempt: Attempt) -> list[LaneCommand]:
-        """A worker comes. If the attempt may claim, and its place is still free, the worker tries."""
+    def enter(self, attempt: Attempt, now: float, margin: int) -> list[LaneCommand]:
+        """A worker comes. If the attempt may claim, and its place is still free, the worker tries.
+
+        If the worker came late to the first try, a tick that had to be skipped at once still is. Else a tick whose lock
+        was held as it came would start late, once that lock and a worker are both free.
+        """
         if self.current is not attempt or self.state not in ("called", "holding"):
             return []
         if self.free <= 0:
             self.current = None  # a run by hand took the place
             return [*self._line_up(attempt), *self.settle()]
         self.state = "trying"
+        is_first = not self._has_tried(attempt) and not attempt.results  # its own runs have held the lock, too
+        if is_first and now - attempt.came > margin and attempt.job.options.asks_in_waves:
+            attempt.is_later = True
         return [LaneCommand("try", attempt)]
 
     def hold(self, attempt: Attempt) -> list[LaneCommand]:
@@ -422,7 +415,7 @@ class Lane:
                 return []
             if self.current.due is None:
                 self.look = self.current
-            elif not self.current.has_tried:
+            elif not self._has_tried(self.current):
                 # It has not tried for its own tick, so it has not reported the tick, and will not.
                 commands.append(LaneCommand("skip", self.current, NEWER))
         elif holds or self.free <= 0:
@@ -433,6 +426,10 @@ class Lane:
             return commands if holds else [*commands, *self._drop_claim(commands)]
         self.current, self.state = self.line.pop(0), "called"
         return [*commands, LaneCommand("call", first)]
+
+    def _has_tried(self, attempt: Attempt) -> bool:
+        """Return whether the pending claim is for this attempt: before its first try it is for an older one."""
+        return self.pending is not None and self.pending.attempt is attempt
 
     def _cancel(self, attempts: list[Attempt]) -> list[LaneCommand]:
         """Have the runs end for which these stand in line, if that is the policy of their job."""
@@ -451,7 +448,7 @@ class Lane:
         *older, _ = self.line
         del self.line[:-1]
         # The newest one takes over a pending claim and its token. The claimer then reports the tick that it was for.
-        return [LaneCommand("skip", one, NEWER) for one in older if not one.has_tried]
+        return [LaneCommand("skip", one, NEWER) for one in older if not self._has_tried(one)]
 
     def _drop_claim(self, told: list[LaneCommand]) -> list[LaneCommand]:
         """Drop the pending claim: no attempt goes on with it. Its tick is told of already, or was overtaken in line."""

@@ -265,7 +265,8 @@ class Lanes:
 
     def enter(self, attempt: Attempt) -> bool:
         """Return whether this worker tries with the attempt. If not, it stands in line, is over, or is another's."""
-        return any(command.do == "try" for command in self.play(Lane.enter, attempt))
+        commands = self.play(Lane.enter, attempt, self._database.timing.mono(), self._database.margin)
+        return any(command.do == "try" for command in commands)
 
     def replan(self, lane: Lane) -> None:
         """Plan the next try of a waiting attempt anew: its lock has changed, or isn't heard of any more."""

@@ -120,7 +120,6 @@ class Runner:
                     # claim, because RTDB's time may have been estimated anew since the wait began.
                     self._lanes.play(Lane.hold, attempt)
                     return left
-                attempt.take_up(self._database.timing.mono(), self._database.margin)
                 answer, pending = self._claim(attempt)
                 if isinstance(answer, float):
                     self._lanes.play(Lane.wait, attempt, pending)

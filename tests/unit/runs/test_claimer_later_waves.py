@@ -120,19 +120,6 @@ def test_a_tick_that_waits_for_a_worker_skips_what_was_held(
         assert fleet.slots() == [slot()]
 
 
-def test_only_the_first_try_is_judged_by_its_worker() -> None:
-    """Neither a tick that was tried before nor one whose turn has caught up others, and so has held the lock itself."""
-    one = Fleet(catch_up="all").instance()
-    came, tried, caught_up = (one.attempt(slot(60)) for _ in range(3))
-    tried.lane.pending = one.crons.engine.claimer.prepare(tried)
-    caught_up.results.append(Result(None, "succeeded", None))
-    for turn in (came, tried, caught_up):
-        turn.take_up(turn.came + MARGIN, MARGIN)
-        assert not turn.is_later
-        turn.take_up(turn.came + MARGIN + 1, MARGIN)
-    assert [turn.is_later for turn in (came, tried, caught_up)] == [True, False, False]
-
-
 def test_a_later_wave_is_told_that_a_tick_is_done() -> None:
     """The claim of the tick itself, or of a later one, is no lock that was held."""
     fleet = Fleet(grace=300)

@@ -39,7 +39,7 @@ class Bench:
         if state != "-":
             self.lane.stand(self.old)
         if state in ("trying", "waiting", "holding"):
-            self.lane.enter(self.old)
+            self.enter(self.old)
         if state == "waiting":
             self.lane.wait(self.old, self.claim)
         if state == "holding":
@@ -49,6 +49,9 @@ class Bench:
 
     def attempt(self, seconds: float | None) -> Attempt:
         return Attempt(self.job, self.lane, None if seconds is None else slot(seconds), 0.0)
+
+    def enter(self, attempt: Attempt) -> list[LaneCommand]:
+        return self.lane.enter(attempt, attempt.came, 1000)
 
     def name(self, thing: object) -> str:
         return next((name for name, one in vars(self).items() if one is thing), "another")
@@ -83,7 +86,7 @@ def reserved(event: Event) -> Event:
 
 
 def enter(bench: Bench) -> list[LaneCommand]:
-    return bench.lane.enter(bench.old)
+    return bench.enter(bench.old)
 
 
 def recall(bench: Bench) -> list[LaneCommand]:
@@ -376,7 +379,7 @@ def test_an_attempt_that_goes_on_beside_another_one_stands_in_line(runs: str, ou
     run = getattr(bench, runs)
     for attempt in (run, bench.new):
         bench.lane.stand(attempt)
-        bench.lane.enter(attempt)
+        bench.enter(attempt)
         if attempt is run:
             bench.lane.begin(run)
     if runs == "older":
@@ -391,7 +394,7 @@ def test_where_several_may_run_a_tick_is_skipped_behind_the_last_place() -> None
     bench.lane.begin(bench.old)
     bench.told = bench.lane.stand(bench.older)
     assert str(bench) == "older called, old runs: call older"
-    bench.lane.enter(bench.older)
+    bench.enter(bench.older)
     bench.lane.begin(bench.older)
     bench.told = bench.lane.stand(bench.new)
     assert bench.told == [LaneCommand("skip", bench.new, RUNS)]
@@ -430,7 +433,7 @@ def test_a_look_goes_back_if_a_run_by_hand_has_the_place() -> None:
     bench = Bench()
     bench.lane.stand(bench.look)
     assert bench.lane.reserve(bench.hand)
-    bench.told = bench.lane.enter(bench.look)
+    bench.told = bench.enter(bench.look)
     assert str(bench) == "-, hand has a place, look is kept"
     assert bench.lane.vacate(bench.hand) == [LaneCommand("call", bench.look)]
 
@@ -466,7 +469,7 @@ def displaced(options: dict[str, object] = SKIP) -> Bench:
     bench = Bench("waiting", options)
     assert bench.lane.reserve(bench.hand)
     bench.lane.recall(bench.old, bench.old.plan)
-    assert bench.lane.enter(bench.old) == []
+    assert bench.enter(bench.old) == []
     return bench
 
 
@@ -506,17 +509,17 @@ def test_a_worker_goes_on_with_whoever_is_called() -> None:
     bench = Bench("called")
     bench.lane.stand(bench.new)
     called = [bench.lane.called]
-    assert bench.lane.enter(bench.old) == []
-    bench.lane.enter(bench.new)
+    assert bench.enter(bench.old) == []
+    bench.enter(bench.new)
     assert [*called, bench.lane.called] == [bench.new, None]
-    assert bench.lane.enter(bench.new) == bench.lane.enter(bench.old) == []
+    assert bench.enter(bench.new) == bench.enter(bench.old) == []
 
 
 def test_what_becomes_of_an_older_attempt_leaves_the_current_one_alone() -> None:
     """The plan of an attempt that a newer one has displaced is void, and its end is not the newer one's."""
     bench = Bench("waiting")
     bench.lane.stand(bench.new)
-    bench.lane.enter(bench.new)
+    bench.enter(bench.new)
     assert bench.lane.leave(bench.old) == []
     bench.lane.wait(bench.new, bench.claim)
     assert bench.lane.recall(bench.old, bench.old.plan) == []
@@ -528,7 +531,7 @@ def test_a_claim_that_was_answered_is_not_pending_any_more(how: str) -> None:
     """The next attempt makes a claim of its own, with another token."""
     bench = Bench("waiting")
     bench.lane.recall(bench.old, bench.old.plan)
-    bench.lane.enter(bench.old)
+    bench.enter(bench.old)
     assert bench.lane.pending is bench.claim
     getattr(bench.lane, how)(bench.old)
     assert bench.lane.pending is None
@@ -562,7 +565,7 @@ def test_an_attempt_that_tries_for_the_last_place_has_it_without_a_lock(options:
     bench.lane.most = 1
     assert bench.lane.reserve(bench.hand)
     bench.lane.vacate(bench.hand)
-    bench.lane.enter(bench.old)
+    bench.enter(bench.old)
     assert bench.lane.reserve(bench.hand) is free
     bench.lane.leave(bench.old)
     assert bench.lane.reserve(bench.look) is not free
@@ -587,11 +590,12 @@ def test_a_worker_that_comes_late_asks_as_of_the_tick(
     """More than a margin after the tick came, the first try is one of a later asker, if the tick does not queue."""
     bench = Bench("-", options)
     attempt = replace(bench.old, came=500.0)
+    bench.lane.stand(attempt)
     if has_tried:
         bench.lane.pending = PendingClaim(attempt)
     if has_run:
         attempt.results.append(None)  # type: ignore[arg-type]  # whatever it was
-    attempt.take_up(500.0 + late, 1000)
+    bench.lane.enter(attempt, 500.0 + late, 1000)
     assert attempt.is_later is is_later
 
 
