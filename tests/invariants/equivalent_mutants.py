@@ -210,6 +210,7 @@ EQUIVALENT: dict[str, str] = {
     "policy._around: return [Span(low, high) for low, high in zip(bounds[::2], bounds[1::2], strict=True) if "
     "low < high] -> return [Span(low, high) for low, high in zip(bounds[::2], bounds[1::2], strict=True) "
     "if low <= high]": ("In a span without any time there is no tick."),
+    "lanes.Lanes._left_open: if size is None: -> if False:": ("A wave without a size asks at once, too."),
     "lanes.Lanes.observe_tickets: self.tickets, self._left_jobs = tickets, jobs if "
     "tickets.leave_ticks(self._contenders) else {} -> self.tickets, self._left_jobs = tickets, jobs if True else {}": (
         "It saves a look at the tickets, by which all ask at once."

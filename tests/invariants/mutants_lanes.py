@@ -195,7 +195,6 @@ LANE_MUTANTS = (
         ),
         ("is not job or not job.options.asks_in_waves:", "is not job:", WAVES),
         ("if self._left_jobs.get(job.name) is not job or not", "if not", WAVES),
-        ("        if size is None:\n", "        if False:\n", WAVES),
         ("jobs if tickets.leave_ticks(self._contenders) else {}", "{}", WAVES),
         ("return None if wave.asks_at(size, self._contenders) == now else", "return", WAVES),
         ("self._ends_of(attempt) if open_tick.ends is None else open_tick.ends", "self._ends_of(attempt)", WAVES),
