@@ -6,7 +6,7 @@ from tests.simulation.world import START, slot
 from tests.unit.runs.test_policy import MINUTELY, at, options
 
 from firecron.cron.schedule import Schedule
-from firecron.lock.record import LockRecord
+from firecron.lock.record import NONE_MISSED, LockRecord
 from firecron.runs.entry import PAUSED
 from firecron.runs.policy import Claim, Span, between, free, held, remember
 
@@ -87,3 +87,10 @@ def test_only_spans_with_ticks_are_remembered_and_those_without_one_between_them
         "missedUntil": slot(130),
         "missedMore": None,
     }
+
+
+def test_what_is_remembered_has_the_last_millisecond_before_the_claim() -> None:
+    """A tick of that millisecond was missed; one of the claim's own instant was not."""
+    record = LockRecord.of({"slot": slot(), "acquiredAt": START, "expiresAt": at(10), "releasedAt": at(10)})
+    assert remember(record, Schedule(MINUTELY), at(60)) == NONE_MISSED
+    assert remember(record, Schedule(MINUTELY), at(60) + 1)["missedUntil"] == slot(60)
