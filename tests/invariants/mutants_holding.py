@@ -16,6 +16,7 @@ EVENTS = "tests/unit/base/test_events.py"
 BLOCKS = "tests/process/test_lock_processes.py"
 ASYNC = "tests/process/test_lock_async.py"
 ASYNC_WORK = "tests/process/test_lock_async.py"
+SERVICE = "tests/unit/lock/test_service.py"
 CONTENDS = "tests/unit/lock/test_contender.py"
 GENERATED = "tests/unit/lock/test_blocks.py"
 REFUSALS = "tests/unit/lock/test_refusal.py"
@@ -238,7 +239,7 @@ UNDER_LOCK = in_file(
     (
         "database.keeper.keep(lease, renews=bid.renews, limit=limit)",
         "database.keeper.keep(lease, renews=True, limit=limit)",
-        ASYNC_WORK,
+        SERVICE,
     ),
     (
         "database.keeper.keep(lease, renews=bid.renews, limit=limit)",
