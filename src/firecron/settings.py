@@ -76,7 +76,7 @@ class Settings:
     request_timeout: float = _setting(3.0, "How long one request to RTDB may take in all.", gt=0, le=60)
     acquire_timeout: float = _setting(8.0, "How long one try to acquire may take in all.", gt=0, le=DAY)
     release_timeout: float = _setting(5.0, "How long a release may take in all.", gt=0, le=DAY)
-    clock_samples: int = _setting(3, "How many samples a synchronisation with RTDB's clock takes.", ge=1, le=20)
+    clock_samples: int = _setting(3, "How many samples a synchronisation with RTDB's clock takes at most.", ge=1, le=20)
     clock_drift: float = _setting(
         200e-6, "How much this machine's clock may drift, in seconds per second.", gt=0, lt=0.01
     )

@@ -8,8 +8,8 @@ the rule, for the tries of one request and for those of a caller that had given 
 
 `ServerClock` estimates RTDB's time. A sample is one write of `{".sv": "timestamp"}`. The server takes its time between
 the monotonic readings before and after the write, so a sample may be wrong by half of the round trip. The best of
-several samples is the estimate. It is carried forward on the monotonic clock. As it ages, it gets worse by the drift
-that this machine's clock may have.
+several samples is the estimate; for a time that is only shown, the first one within the margin. It is carried forward
+on the monotonic clock. As it ages, it gets worse by the drift that this machine's clock may have.
 
 Promise: a `Moment` from `now` is right to within the margin; otherwise `now` raises `Unavailable`. This machine's wall
 clock decides nothing. It is only watched: if it disagrees with the monotonic clock, one of the two was stopped or
@@ -215,9 +215,12 @@ class ServerClock:
     def now(self, deadline: Deadline, *, to_show: bool = False) -> Moment:
         """Return the time, and synchronise first if necessary. Raise a StoreError if no estimate is good enough.
 
-        `to_show`: the first sample that is within the margin will do. It is no worse than one that comes along with
-        another write (`observe`), so a lock may use it later.
+        `to_show`: an estimate of any age will do, and else the first sample, as long as it is within the margin. Locks
+        use that sample, too; it takes the place of no estimate that they could have used.
         """
+        shown = self.peek() if to_show else None
+        if shown is not None:
+            return shown
         mono = self._timing.mono()
         if self.estimate is None or not self._is_good(self.estimate, mono):
             try:
@@ -316,7 +319,7 @@ class ServerClock:
             found = self._from_sample(server, sent, self._timing.mono())
             if best is None or found.uncertainty < best.uncertainty:
                 best = found
-            if to_show and found.uncertainty <= self._margin:
+            if to_show and self._uncertainty(found, self._timing.mono()) <= self._margin:
                 break
         if best is None:
             raise failure or Unavailable

@@ -174,9 +174,9 @@ class Database:
     def now(self, deadline: Deadline) -> int:
         """Return RTDB's time for what is shown. Raise StoreError if it can't be known.
 
-        To ask for it takes a write, mostly one alone. A user that may only read has the time of the database's answers
-        instead, which is right to the second, or else this machine's. No lock depends on it: such a user can't acquire
-        any.
+        Where it is not known, to ask for it takes a write, mostly one alone. A user that may only read has the time of
+        the database's answers instead, which is right to the second, or else this machine's. No lock depends on that
+        time: such a user can't acquire any.
         """
         moment = self._readers_clock.peek()
         if moment is None:

@@ -196,8 +196,7 @@ class Board:
 
     def now(self) -> int:
         """Return RTDB's time, which is asked for only where it is not known well enough. Raise StoreError."""
-        moment = self.database.clock.peek()
-        return self.database.now(self.database.deadline()) if moment is None else moment.server
+        return self.database.now(self.database.deadline())
 
     def show(self, names: Iterable[str]) -> None:
         """Have the newest entries of these jobs read from now on, because a page shows them. Raise StoreError."""

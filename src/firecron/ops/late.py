@@ -110,7 +110,7 @@ class LateJobs:
         self, jobs: Mapping[str, Job], claimed: Callable[[str], int | None], told: Collection[str], age: float
     ) -> list[Evaluated]:
         ends = self._database.deadline(self._database.settings.recovery_interval)
-        now = self._now(ends)
+        now = self._database.now(ends)
         self._due = {name: due for name, due in self._due.items() if jobs.get(name) is self._jobs[name]}
         self._jobs = jobs
         wanted = {*told, *self._left(jobs, now, ends)}
@@ -121,7 +121,7 @@ class LateJobs:
             if job.name in wanted or self._may_be_late(job, now, age) or self._may_run(job, newest):
                 doubtful.append(job)
         locks = self._nodes(self._database.paths.locks, doubtful, len(jobs), ends)
-        now = self._now(ends)
+        now = self._database.now(ends)
         late, held = [], set()
         for job in self._in_turns(doubtful):
             lock = locks.get(job.name)
@@ -223,10 +223,6 @@ class LateJobs:
             return read_mutes(self._nodes(self._database.paths.mutes, jobs, number, ends))
         except Denied:
             return {}  # the rules are older than mutes
-
-    def _now(self, ends: Deadline) -> int:
-        moment = self._database.clock.peek()
-        return self._database.now(ends) if moment is None else moment.server
 
     def _within(self, ends: Deadline) -> Deadline:
         return ends.within(self._database.settings.request_timeout)
