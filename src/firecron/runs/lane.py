@@ -298,7 +298,7 @@ class Lane:
             self.current = None  # a run by hand took the place
             return [*self._line_up(attempt), *self.settle()]
         self.state = "trying"
-        is_first = not self._has_tried(attempt) and not attempt.results  # its own runs have held the lock, too
+        is_first = not self._has_tried(attempt) and attempt.claimed_at is None  # its own runs have held the lock, too
         if is_first and now - attempt.came > margin and attempt.job.options.asks_in_waves:
             attempt.is_later = True
         return [LaneCommand("try", attempt)]

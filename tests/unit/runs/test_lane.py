@@ -10,6 +10,7 @@ import pytest
 from tests.simulation.world import slot
 
 from firecron import distributed_cron
+from firecron.base.clocks import Moment
 from firecron.base.tickets import Tickets, TickWave
 from firecron.jobs.job import Job, explore
 from firecron.runs.lane import HOLDS, NEWER, RUNS, UNWANTED, Attempt, Lane, LaneCommand, OpenTick, PendingClaim, State
@@ -594,7 +595,7 @@ def test_a_worker_that_comes_late_asks_as_of_the_tick(
     if has_tried:
         bench.lane.pending = PendingClaim(attempt)
     if has_run:
-        attempt.results.append(None)  # type: ignore[arg-type]  # whatever it was
+        attempt.claimed_at = Moment(500, 500.0)
     bench.lane.enter(attempt, 500.0 + late, 1000)
     assert attempt.is_later is is_later
 
