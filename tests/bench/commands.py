@@ -2,7 +2,7 @@
 
 The processor time of whole processes, the interpreter's own among it, as `imports.py` measures it. `status` reads an
 emulator that is empty, and whose own work is not counted. Beside them is a command of typer's that does nothing, and
-loads pydantic to read its argument, which firecron's commands don't.
+loads pydantic to read its argument, which these don't. firecron loads it to check settings that are given, and numbers.
 """
 
 from __future__ import annotations

@@ -41,6 +41,7 @@ HEAVY = {
     "urllib3",
     "uvicorn",
 }
+SETTINGS = {"asyncio", "pydantic", "pydantic_settings"}
 HELP = "cli cli.commands"
 NEXT = f"""{HELP} cli.commands.jobs cli.contexts cli.names cli.options cli.output
     base base.clocks base.events base.flag base.instants base.texts
@@ -56,21 +57,29 @@ STATUS = f"""{NEXT.replace("cli.commands.jobs", "cli.commands.status")} cli.line
 
 
 @pytest.mark.parametrize(
-    ("command", "own", "foreign"),
+    ("command", "has_setting", "own", "foreign"),
     [
-        (["--help"], HELP, set()),
-        (["--version"], HELP, set()),
-        (["next", "@hourly"], NEXT, {"croniter", "dateutil", "rich"}),
-        (["status"], STATUS, {"hashlib", "requests", "rich", "urllib3"}),
+        (["--help"], False, HELP, set()),
+        (["--version"], False, HELP, set()),
+        (["next", "@hourly"], False, NEXT, {"croniter", "dateutil", "rich"}),
+        (["status"], False, STATUS, {"hashlib", "requests", "rich", "urllib3"}),
+        # A setting that is given is checked, by pydantic-settings, which loads asyncio.
+        (["status"], True, STATUS, SETTINGS | {"hashlib", "requests", "rich", "urllib3"}),
     ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
+    ids=["--help", "--version", "next", "status", "status with a setting"],
 )
 def test_a_command_loads_what_it_needs(
-    run: Run, rtdb: Rtdb, command: list[str], own: str, foreign: set[str], monkeypatch: pytest.MonkeyPatch
+    run: Run,
+    rtdb: Rtdb,
+    command: list[str],
+    has_setting: bool,
+    own: str,
+    foreign: set[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In a process of its own a command loads these modules of firecron and these heavy packages, and no other."""
-    # The variable of the emulator names a database as well. A setting would have to be checked, by pydantic.
-    monkeypatch.delenv("FIRECRON_DATABASE_URL")
+    if not has_setting:
+        monkeypatch.delenv("FIRECRON_DATABASE_URL")  # the variable of the emulator names a database as well
     finished = run("-c", LOADED, *command)
     assert finished.returncode == 0, finished.stderr
     loaded = json.loads(finished.stderr)

@@ -160,10 +160,12 @@ class _AsItIs:
 def take_as_they_are(parameters: Iterable[Any]) -> None:
     """Let typer take values as they are where it would convert them to what they are.
 
-    The attribute is typer's own. A typer that doesn't have it loads no pydantic for a value, and is left alone.
+    The attributes are typer's own. A typer that has others, or that loads no pydantic for a value, is left alone.
     """
     for parameter in parameters:
-        if hasattr(parameter, "get_runtime_param"):
+        described = getattr(parameter, "type_descriptor", None)
+        is_known = hasattr(described, "annotation") and hasattr(getattr(described, "parameter_info", None), "parser")
+        if is_known and hasattr(parameter, "get_runtime_param") and hasattr(parameter, "_runtime_param"):
             parameter._runtime_param = _AsItIs()
 
 
@@ -180,7 +182,8 @@ class _Lazy(TyperGroup):
         if name not in COMMANDS:
             return name, None, rest
         command = load(name)
-        take_as_they_are(command.get_params(ctx))
+        for one in (command, *getattr(command, "commands", {}).values()):
+            take_as_they_are(one.get_params(ctx))
         return name, command, rest
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
