@@ -466,10 +466,9 @@ class _PlainPool(HTTPConnectionPool):
         try:
             if on_new:
                 connection.close()
-            connection.deadline = deadline
             if connection.is_closed:
                 try:
-                    connection.timeout = left(deadline)
+                    connection.deadline, connection.timeout = deadline, left(deadline)
                     self.connect(connection)
                 except FAILURES as error:
                     raise _NotConnected from error
