@@ -74,7 +74,8 @@ _BACKLOG = 2048
 # The statuses of answers without a body.
 _BODILESS = (204, 304)
 # The headers of every answer.
-_ALWAYS = {name.encode(): value.encode() for name, value in {**CORS, "cache-control": "no-cache"}.items()}
+_ALWAYS = {**CORS, "cache-control": "no-cache"}
+_ALWAYS_ENCODED = {name.encode(): value.encode() for name, value in _ALWAYS.items()}
 
 
 class App:
@@ -170,7 +171,7 @@ class App:
             answer = await _made(answer, request)
             response = _response(answer, self.stopping)
             body = answer.body if answer.long is None else answer.long.whole
-            body_size = 0 if request.method == "HEAD" else len(body)
+            body_size = 0 if request.method == "HEAD" or answer.status in _BODILESS else len(body)
         logged.status = response.status_code
         logged.response_bytes = _head_size(response) + body_size
         await response(scope, receive, send)
@@ -247,7 +248,7 @@ async def _made(reply: Reply, request: RestRequest) -> Reply:
 def _response(reply: Reply, stopping: asyncio.Event) -> Response | _Whole:
     if reply.long is None and (not reply.pause or reply.status in _BODILESS):
         return _Whole(reply)
-    headers = {**CORS, "cache-control": "no-cache", **reply.headers}
+    headers = {**_ALWAYS, **reply.headers}
     if reply.long is not None:
         body = reply.long.whole
         headers["content-length"] = str(len(body))
@@ -261,7 +262,7 @@ class _Whole:
 
     def __init__(self, reply: Reply) -> None:
         own = {name.lower().encode("latin-1"): value.encode("latin-1") for name, value in reply.headers.items()}
-        headers = {**_ALWAYS, **own}
+        headers = {**_ALWAYS_ENCODED, **own}
         self._body = b"" if reply.status in _BODILESS else reply.body
         if reply.status not in _BODILESS:
             headers.setdefault(b"content-length", b"%d" % len(reply.body))

@@ -116,7 +116,7 @@ def test_a_head_request_is_answered_by_a_head_alone(rtdb: Rtdb) -> None:
 
 def test_the_log_knows_the_size_of_both_messages(rtdb: Rtdb) -> None:
     """`request_bytes` and `response_bytes` are the bytes that went over the wire, whatever the status."""
-    sizes = []
+    sizes: list[tuple[int, int]] = []
     target = f"/a.json?ns={rtdb.namespace}"
     with wire(rtdb.emulator) as connection:
         for method, body, header in [
@@ -125,18 +125,21 @@ def test_the_log_knows_the_size_of_both_messages(rtdb: Rtdb) -> None:
             ("HEAD", b"", "Accept: */*"),
             ("PUT", b"1", "if-match: nonsense"),
             ("PATCH", b"1", "Accept: */*"),
+            ("GET", b"", "Accept: */*"),
         ]:
+            if len(sizes) == 5:
+                rtdb.faults.answer(304)
             length = [f"Content-Length: {len(body)}"] if body else []
             request = "\r\n".join([f"{method} {target} HTTP/1.1", "Host: h", header, *length, "", ""]).encode() + body
             connection.send(request)
             head = connection.head()
             announced = re.search(rb"content-length: (\d+)", head)
-            assert announced is not None
-            body_size = len(connection.read(0 if method == "HEAD" else int(announced[1])))
+            assert (announced is None) == (b" 304 " in head)
+            body_size = len(connection.read(0 if method == "HEAD" or announced is None else int(announced[1])))
             sizes.append((len(request), len(head) + body_size))
     logged = rtdb.emulator.requests.matching(namespace=rtdb.namespace)
     assert [(request.request_bytes, request.response_bytes) for request in logged] == sizes
-    assert [request.status for request in logged] == [200, 200, 200, 412, 400]
+    assert [request.status for request in logged] == [200, 200, 200, 412, 400, 304]
 
 
 def _ns(rtdb: Rtdb) -> bytes:
