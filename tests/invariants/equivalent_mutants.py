@@ -406,4 +406,13 @@ EQUIVALENT: dict[str, str] = {
     "handler.Handler._run: if slot is not None and is_future(slot, self._server_now(), "
     "self._database.margin): -> if slot is not None and is_future(slot, self._database.margin, "
     "self._server_now()):": ("The two are added."),
+    'look.claimable: if due is not None and (due <= (record.slot or "") or not is_tick(schedule, due)): -> '
+    "if due is not None and (due <= (record.slot) or not is_tick(schedule, due)):": (
+        "As a claim has to see it, a record has a slot."
+    ),
+    'look._settled: start = max(to_milliseconds(str(seen.slot)), number(node.get("passed")) or 0) -> '
+    'start = max(to_milliseconds(str(seen.slot)), number(node.get("passed")) or 1)': ("No tick is between the two."),
+    "look._settled: return Written(after, tuple(entries)) if after != node else "
+    'Later(number(node.get("nextAt")) or now) -> return Written(after, tuple(entries)) if after != node else '
+    'Later(number(node.get("nextAt")))': ("A node that is as it would be written has a time."),
 }

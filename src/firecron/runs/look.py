@@ -122,14 +122,12 @@ def evaluate(node: object, options: JobOptions, now: int, margin: int, hold: Pau
     if is_closed(node):
         at = next_at(node, look, now)
         return Deleted() if at <= now and not is_live else _later(node, look, now, at, is_live=is_live)
-    problem = None
     try:
-        schedule = checked(node)
-        problem = None if schedule is not None else "it has no schedule"
+        schedule, problem = checked(node), "it has no schedule"
     except Malformed as error:
         schedule, problem = None, str(error)
     if schedule is None:
-        return Later(now + HOUR) if is_live else Written(_malformed(node, str(problem), look, now))
+        return Later(now + HOUR) if is_live else Written(_malformed(node, problem, look, now))
     seen, options = as_of_since(current), replace(options, schedule=schedule)
     due, pause = _due(schedule, seen, options, now), _pause(node, hold, now)
     if is_live:
@@ -218,7 +216,8 @@ def _later(node: Node, look: LookOptions, now: int, at: int, *, is_live: bool) -
 def mended(node: object, options: JobOptions, now: int, margin: int) -> Node | None:
     """Return the node with a time at which it is looked at; None if it has one, or if only an operator may touch it."""
     look = options.look(margin)
-    if look is None or not isinstance(node, dict) or (number(node.get("nextAt")) or 0) > 0:
+    assert look is not None, "only a stored job has entries"
+    if not isinstance(node, dict) or (number(node.get("nextAt")) or 0) > 0:
         return None
     try:
         parse(node, now)
