@@ -415,4 +415,74 @@ EQUIVALENT: dict[str, str] = {
     "look._settled: return Written(after, tuple(entries)) if after != node else "
     'Later(number(node.get("nextAt")) or now) -> return Written(after, tuple(entries)) if after != node else '
     'Later(number(node.get("nextAt")))': ("A node that is as it would be written has a time."),
+    "history.History._unfinished: return unfinished if isinstance(unfinished, str) else None -> return "
+    "unfinished if True else None": ("It is only compared with ticks, and what is no text is none."),
+    "history.History._write: if record is not None and record.releasedAt is None: -> if (record.releasedAt is None):": (
+        "Without a record nothing is handed over to be written."
+    ),
+    "history.History._write: if record is not None and record.releasedAt is None: -> if (record is not None):": (
+        "It saves a call: of a released record no silence is known."
+    ),
+    "history._replaced: return seen, cut_short(before, str(before.unfinished)) if before is not None and "
+    "is_moot else None -> return seen, cut_short(before, str(before.unfinished)) if is_moot else None": (
+        "What is moot was in a record."
+    ),
+    "execution.previous_slot: end = to_milliseconds(key[:_LENGTH]) if slot is None else to_milliseconds(slot) "
+    "- 1 -> end = to_milliseconds(key[:_LENGTH]) if slot is None else to_milliseconds(slot) - 2": (
+        "Ticks are whole seconds, so none lies within a millisecond of another."
+    ),
+    "execution.previous_slot: found = newest(schedule, 0, end, 1) -> found = newest(schedule, 1, end, 1)": (
+        "In the first second of 1970 nobody asks."
+    ),
+    "execution.Execution.__init__: is_of_its_tick: bool = False -> is_of_its_tick: bool = True": (
+        "The runner says it of each run."
+    ),
+    "execution.Execution.__init__: if make_steps is not None: -> if True:": ("None is what a run without steps has."),
+    "execution.Unlocked.lost: if self._process is not self.database.process and not self._lost: -> if "
+    "(self._process is not self.database.process):": ("Another flag is set as well, and shows the same."),
+    "body.Body._call: if inspect.isawaitable(result): -> if True:": (
+        "A sync function that has returned begins no step any more."
+    ),
+    "body.Body._jobs_own: if error is not None: -> if True:": (
+        "What the job has raised comes out of the call, or what was raised after it: never nothing."
+    ),
+    'body.last_frames: lines = "".join(TracebackException.from_exception(error, '
+    "compact=True).format()).splitlines() -> lines = "
+    '"".join(TracebackException.from_exception(error).format()).splitlines()': (
+        "It spares memory: the text is the same."
+    ),
+    'body.last_frames: lines = "".join(TracebackException.from_exception(error, '
+    'compact=True).format()).splitlines() -> lines = "".join(TracebackException.from_exception(error, '
+    "compact=False).format()).splitlines()": ("It spares memory: the text is the same."),
+    "policy.between: paused = [Span(start - 1, last) for start, last in past_pauses(fields, end)] -> paused = "
+    "[Span(start - 2, last) for start, last in past_pauses(fields, end)]": (
+        "Ticks are whole seconds, so none lies within a millisecond of another."
+    ),
+    'policy.between: passed: list[tuple[Outcome, str | None, list[Span]]] = [ ("skipped", None, held(record, '
+    'end, silent_since)), ("skipped", PAUSED, list(_within(unclaimed, paused))), ("missed", None, '
+    "list(_within(unclaimed, _around(paused, end)))), ] -> passed: list[tuple[Outcome, str | None, "
+    'list[Span]]] = [ ("skipped", None, held(record, end, silent_since)), ("skipped", PAUSED, '
+    'list(_within(paused, unclaimed))), ("missed", None, list(_within(unclaimed, _around(paused, end)))), ]': (
+        "What two lists have in common is the same from either side."
+    ),
+    'policy.between: passed: list[tuple[Outcome, str | None, list[Span]]] = [ ("skipped", None, held(record, '
+    'end, silent_since)), ("skipped", PAUSED, list(_within(unclaimed, paused))), ("missed", None, '
+    "list(_within(unclaimed, _around(paused, end)))), ] -> passed: list[tuple[Outcome, str | None, "
+    'list[Span]]] = [ ("skipped", None, held(record, end, silent_since)), ("skipped", PAUSED, '
+    'list(_within(unclaimed, paused))), ("missed", None, list(_within(_around(paused, end), unclaimed))), ]': (
+        "What two lists have in common is the same from either side."
+    ),
+    "policy.owes_entries: return record.slot is not None and has_tick( options.schedule, "
+    "to_milliseconds(record.slot), to_milliseconds(claim.slot) - 1 ) -> return record.slot is not None and "
+    "has_tick( options.schedule, to_milliseconds(record.slot), to_milliseconds(claim.slot) - 2 )": (
+        "Ticks are whole seconds, so none lies within a millisecond of another."
+    ),
+    "policy.was_held: spans = held(record, at + margin + 1) -> spans = held(record, at + margin + 2)": (
+        "Either end is more than a margin after the instant."
+    ),
+    "policy.was_held: spans = [Span(int(record.acquiredAt or 0), freed_at(record))] -> spans = "
+    "[Span(int(record.acquiredAt or 1), freed_at(record))]": ("Nothing was held as early as that."),
+    "policy._around: start: int = 0 -> start: int = 1": ("No tick is as early as that."),
+    "policy._within: if start < end: -> if True:": ("In a span without any time there is no tick."),
+    "policy._within: if start < end: -> if start <= end:": ("In a span without any time there is no tick."),
 }

@@ -16,7 +16,7 @@ import pytest
 from tests.unit.runs.bodies import body_of, job_of, make_run, raising, running_loop
 from tests.unit.threads import PATIENCE
 
-from firecron import Cancelled, LeaseLost, Run, Stopping, current_run
+from firecron import Cancelled, FireCron, LeaseLost, Run, Stopping, current_run, distributed_cron
 from firecron.base.tracing import Trace, current_trace, traced
 from firecron.runs.body import Body, outcome_of
 
@@ -108,6 +108,26 @@ def test_a_coroutine_that_a_sync_function_hands_out_is_awaited(loop: asyncio.Abs
     run = make_run()
     assert body_of(job_of(hand_out), run, loop).call() is None
     assert done == [run, threading.current_thread()]
+
+
+def test_a_coroutine_that_a_sync_function_hands_out_awaits_its_steps() -> None:
+    """Its job was declared as a sync one, but its steps are those of an async function: they are awaited."""
+    found: list[int] = []
+
+    async def double(value: int) -> int:
+        return 2 * value
+
+    async def work(run: Run) -> None:
+        found.append(await run.step("a", double, 4))
+
+    def hand_out(run: Run) -> object:
+        return work(run)
+
+    job = distributed_cron("job", "0 * * * *", lock_ttl=60)(hand_out)
+    with FireCron(job, enabled=False).testing("2026-11-18T08:59:00Z") as test:
+        test.move_to("2026-11-18T09:00:00Z")
+        assert test.outcomes("job") == ["succeeded"]
+    assert found == [8]
 
 
 def test_from_inside_of_a_loop_it_works_as_well() -> None:

@@ -36,6 +36,7 @@ def record(**fields: object) -> LockRecord:
         pytest.param({"slot": 0, "acquiredAt": 0, "expiresAt": 62}, True, id="died"),
         pytest.param({"slot": 0, "acquiredAt": 0, "expiresAt": 59}, False, id="died before"),
         pytest.param({"acquiredAt": 50, "expiresAt": 62, "releasedAt": 62}, True, id="by hand, before any tick"),
+        pytest.param({"expiresAt": 62, "releasedAt": 62}, True, id="nobody knows since when"),
         pytest.param({"acquiredAt": 60, "expiresAt": 62, "releasedAt": 62}, False, id="by hand, after the tick"),
         pytest.param(
             {"slot": 0, "acquiredAt": 61, "expiresAt": 65, "releasedAt": 65, "missedAfter": 30, "missedUntil": 60.5},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from contextlib import suppress
 from dataclasses import replace
@@ -217,3 +218,40 @@ def test_a_stand_in_for_a_lease_is_over_when_it_is_told_so() -> None:
     assert not lease.was_lost
     lease.lose("it took too long")
     assert (lease.was_lost, bool(lease.lost), lease.release()) == (True, True, False)
+
+
+def test_a_stand_in_for_a_lease_needs_nobody_who_listens() -> None:
+    """The time of a run may be over before anything has asked to be told of it."""
+    lease = Unlocked(Database(store=MemoryStore(FakeTiming().now), timing=FakeTiming(), has_threads=False), "job")
+    lease.lose("it took too long")
+    assert lease.was_lost
+
+
+def test_a_stand_in_for_a_lease_is_lost_in_a_forked_child() -> None:
+    """Also if another thread of the parent was just setting its flag: the child waits for no such thread."""
+    lease = Unlocked(Database(store=MemoryStore(FakeTiming().now), timing=FakeTiming(), has_threads=False), "job")
+    setting = threading.Thread(target=lock_of(lock_of(lease, "_lost"), "_cond").acquire)
+    setting.start()
+    assert ended(setting)
+    begin_child()
+    asking = threading.Thread(target=lambda: lease.lost, daemon=True)
+    asking.start()
+    assert ended(asking)
+    assert lease.was_lost
+
+
+class Interrupting(FakeTiming):
+    """Time in which Ctrl-C comes as soon as something waits."""
+
+    def wait(self, condition: threading.Condition, seconds: float | None) -> None:
+        raise KeyboardInterrupt
+
+
+def test_a_run_whose_thread_is_interrupted_has_no_end_of_its_own() -> None:
+    """Ctrl-C between two tries leaves a run that is `interrupted`, not one that has failed; it has no limit yet."""
+    job = job_of(raising(ValueError("no")))
+    job = replace(job, options=replace(job.options, retries=1, retry_backoff=1_000))
+    execution = unlocked(job, make_run(), None, Interrupting())
+    with pytest.raises(KeyboardInterrupt):
+        execution.call_with_retries()
+    assert (execution.outcome, execution.error, execution.limit) == ("interrupted", None, math.inf)

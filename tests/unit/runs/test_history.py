@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -13,7 +15,10 @@ from tests.simulation.world import NAME, START, slot
 
 from firecron.errors import Unavailable
 from firecron.jobs.run import Outcome
+from firecron.lock.protocol import Held
+from firecron.lock.record import LockRecord
 from firecron.runs.entry import Entry, manual_key, read_entry, unrun
+from firecron.runs.policy import Claim
 
 
 def finished(fence: int | None = 5, outcome: Outcome = "succeeded", key: str = slot(), attempt: int = 1) -> Entry:
@@ -108,7 +113,7 @@ def test_a_lost_reply_is_written_once_more(fleet: Fleet) -> None:
     one.network.lose_reply()
     write(one, RUN)
     assert fleet.world.history() == {slot(): RUN.to_node()}
-    assert one.network.requests("cron-runs").count("swap") == 2
+    assert one.network.requests() == ["swap", "swap"]
     assert one.said("history.failed") == []
 
 
@@ -245,7 +250,7 @@ def test_nothing_is_pruned_where_nothing_is_old_or_written(fleet: Fleet) -> None
     one = fleet.instance()
     one.chance.value = 0.0
     write(one, RUN)
-    assert one.network.requests("cron-runs") == ["swap", "keys"]
+    assert one.network.requests() == ["swap", "keys"]
     one.network.is_denied = True
     write(one, LATER_RUN)
     assert "keys" not in one.network.requests("cron-runs")
@@ -338,3 +343,92 @@ def test_a_job_without_steps_asks_for_two_more_lists_when_it_prunes(fleet: Fleet
     one.network.before = deny
     one.crons.history.prune(NAME)
     assert len(fleet.world.history()) == 3
+
+
+def test_the_history_of_a_stored_job_is_read_whole_or_by_schedule(fleet: Fleet) -> None:
+    """By the job's name all runs are found, by a schedule's its own; an entry names the schedule for the rules."""
+    one = fleet.instance()
+    for key in ("42", "43"):
+        one.crons.history.record(f"{NAME}:{key}", RUN)
+    assert list(one.crons.history.read(NAME)) == [f"{slot()}:42", f"{slot()}:43"]
+    assert one.crons.history.read(f"{NAME}:43") == {f"{slot()}:43": {**RUN.to_node(), "key": "43"}}
+    write(one, RUN)
+    assert "key" not in fleet.world.history()[slot()]
+
+
+def test_a_died_run_is_told_of_although_it_can_not_be_written(fleet: Fleet) -> None:
+    """Nobody else tells of it, so it is told of at least once."""
+    one = fleet.instance(release_timeout=4)
+    one.network.is_down = True
+    one.crons.history.record_entries(one.job(), [ABANDONED])
+    assert len(one.said("run.abandoned")) == 1
+
+
+def test_pruning_a_stored_job_asks_for_no_more_than_it_needs(fleet: Fleet) -> None:
+    """Only the lock of a schedule with steps is read. Where there are no steps none are named, as older rules would
+    refuse the write. Where nothing may go nothing is written.
+    """
+    one, store = fleet.instance(history_limit=1), fleet.world.store
+    done = {"outcome": "succeeded"}
+    store.set(f"cron-runs/{NAME}", {f"{slot()}:42": done, f"{slot(60)}:43": done})
+    merged: list[str] = []
+    merge = one.network.merge
+
+    def noting(path: str, values: dict[str, object], *rest: Any, **words: Any) -> dict[str, object]:
+        merged.extend(values)
+        return merge(path, values, *rest, **words)
+
+    one.network.merge = noting  # type: ignore[method-assign]  # the same, and noted
+    one.crons.history.prune(f"{NAME}:43")
+    assert one.network.requests() == ["keys", "keys", "merge"]
+    assert not [path for path in merged if path.startswith("cron-steps")]
+    store.set(f"cron-steps/{NAME}:43/{slot(60)}", DONE)
+    store.set(f"cron-schedules/{NAME}", {":43": {"expiresAt": 1, "unfinished": slot(60)}})
+    store.set(f"cron-runs/{NAME}/{slot(120)}:42", done)
+    one.crons.history.prune(f"{NAME}:42")
+    assert "merge" not in one.network.requests()
+
+
+def test_runs_from_before_a_job_was_stored_are_pruned_with_the_others(fleet: Fleet) -> None:
+    """Among old runs of both kinds, each stored schedule's goes with its steps."""
+    one, store = fleet.instance(history_limit=1), fleet.world.store
+    done = {"outcome": "succeeded"}
+    store.set(f"cron-runs/{NAME}", {slot(): done, f"{slot(60)}:43": done, f"{slot(120)}:42": done})
+    store.set(f"cron-steps/{NAME}:43/{slot(60)}", DONE)
+    one.crons.history.prune(f"{NAME}:42")
+    assert list(fleet.world.history()) == [f"{slot(120)}:42"]
+    assert store.get(f"cron-steps/{NAME}:43") is None
+
+
+@pytest.mark.parametrize(
+    ("unfinished", "since", "entries"),
+    [
+        # Before the put, so that nobody reruns it, and no tick up to the put was missed.
+        (0, 150, {slot(): "abandoned", slot(180): "missed"}),
+        (0, 200, {slot(): "abandoned"}),
+        # After it: one entry for the run, and those of the ticks that nobody claimed.
+        (60, 30, {slot(60): "abandoned", slot(120): "missed", slot(180): "missed"}),
+        (None, 150, {slot(180): "missed"}),
+    ],
+)
+def test_a_put_ends_what_was_before_it(
+    fleet: Fleet, unfinished: int | None, since: int, entries: dict[str, str]
+) -> None:
+    """A run that died before its schedule was put anew is written as abandoned, once. Ticks before that don't exist, so
+    they are neither skipped nor missed.
+    """
+    one = fleet.instance()
+    fields = {
+        "slot": slot(unfinished or 0),
+        "acquiredAt": START,
+        "expiresAt": START + 70_000,
+        "since": START + since * 1000,
+    }
+    ended = {"releasedAt": START + 70_000} if unfinished is None else {"unfinished": slot(unfinished)}
+    held = cast("Held", SimpleNamespace(replaced=LockRecord.of({**fields, **ended})))  # all that is read of it
+    stored = replace(one.job(), declared=one.job())
+    one.crons.history.record_passed_over(stored, held, Claim(slot(240), "schedule"))
+    fleet.world.advance(1)
+    assert fleet.world.outcomes() == entries
+    assert len(one.said("run.abandoned")) == (unfinished is not None)
+    assert one.said("history.failed") == []

@@ -9,10 +9,12 @@ import pytest
 from tests.simulation.world import START, slot
 
 from firecron import distributed_cron
+from firecron.base.instants import to_datetime
 from firecron.jobs.decorator import declared
 from firecron.jobs.options import JobOptions
+from firecron.lock.fields import Pause
 from firecron.lock.record import LockRecord, Missed
-from firecron.runs.entry import Entry, unrun
+from firecron.runs.entry import PAUSED, Entry, unrun
 from firecron.runs.policy import (
     MOST_COUNTED,
     MOST_ENTRIES,
@@ -23,6 +25,9 @@ from firecron.runs.policy import (
     choose,
     missed,
     owes_entries,
+    start_ends,
+    time_to_start,
+    unclaimed,
 )
 
 MARGIN = 1_000
@@ -318,4 +323,57 @@ def test_a_rerun_forgets_no_missed_ticks() -> None:
         (slot(300), "skipped"),
         (slot(180), "missed"),
         (slot(240), "missed"),
+    ]
+
+
+LAST = {"until": to_datetime(slot(600))}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ends", "lasts"),
+    [
+        ({}, 610, 10),
+        ({"grace": 0.1}, 601, 1),
+        ({"grace": 90}, 690, 60),
+        ({"overlap": "queue", "grace": None}, 660, 60),
+        ({"overlap": "queue", "grace": None, **LAST}, 600 + 86_400, 86_400),
+        ({"overlap": "queue"}, 610, 10),
+        (LAST, 610, 10),
+    ],
+)
+def test_until_when_a_tick_may_start(wanted: dict[str, object], ends: int, lasts: int) -> None:
+    """Until the end of its grace, a second at least; a queued tick until the next one, and the last for a day."""
+    given = options(**wanted)
+    assert start_ends(given, slot(600)) == at(ends)
+    assert time_to_start(given, slot(600)) == lasts * 1_000
+
+
+def test_what_nobody_claims_any_more_is_written_from_there_on() -> None:
+    """The ticks after the start, and neither those before it nor the run that died: these are written elsewhere. What
+    a pause of the whole job has held back was skipped for that.
+    """
+    died = record(0, expires=30)
+    pause = Pause(True, "ann", at(170), None, None)
+    assert [(entry.slot, entry.outcome) for entry in unclaimed(died, options(), at(60), at(180))] == [
+        (slot(120), "missed"),
+        (slot(180), "missed"),
+    ]
+    assert [
+        (entry.slot, entry.outcome, entry.error) for entry in unclaimed(died, options(), at(60), at(180), pause)
+    ] == [
+        (slot(180), "skipped", PAUSED),
+        (slot(120), "missed", None),
+    ]
+
+
+def test_a_run_by_hand_after_one_that_has_ended_owes_nothing() -> None:
+    """So it needs no thread that writes."""
+    assert not owes_entries(record(540, released=541), options(), None)
+
+
+def test_many_ticks_that_a_pause_held_back_say_so() -> None:
+    """One entry with a count has the reason as well."""
+    paused = record(0, released=0, pausedBefore=f"{slot(1)}/{slot(100)}")
+    assert between(paused, options(SECONDLY), Claim(slot(101), "schedule")) == [
+        unrun(slot(100), "skipped", count=100, why=PAUSED)
     ]

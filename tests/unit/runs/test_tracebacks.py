@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 
+import pytest
 from tests.simulation.fleet import Fleet
 from tests.simulation.world import NAME, START, slot
 
 from firecron import LeaseLost, Run
-from firecron.errors import Unavailable
+from firecron.errors import Denied, StoreError, Unavailable
 from firecron.jobs.run import Outcome
 from firecron.runs.body import LONGEST_TRACEBACK, last_frames
 from firecron.runs.entry import Entry
@@ -80,6 +81,37 @@ def test_the_end_of_a_long_traceback_is_kept() -> None:
     first, second, *_, last = text.splitlines()
     assert (first, second.startswith("  ")) == ("…", True)
     assert (last[:14], len(last)) == ("ValueError: xx", 300)
+
+
+def failing_with(length: int, last: int) -> str:
+    """The traceback of an error whose text fills it up to this length, and its last lines to that one."""
+
+    def fail() -> None:
+        raise ValueError(text)
+
+    text = ""
+    without = len(last_frames(raised_by(fail)) or "") + len(": ")
+    lines = "\n".join(["x" * 99] * 30)[:last]
+    filler = "\n".join(["y" * 99] * 30)[: length - without - last - 1]
+    text = f"{filler}\n{lines}"
+    return last_frames(raised_by(fail)) or ""
+
+
+def test_a_traceback_that_just_fits_is_whole() -> None:
+    """One of 2,000 characters is kept as it is; with one more its beginning is cut off."""
+    whole, cut = failing_with(LONGEST_TRACEBACK, 500), failing_with(LONGEST_TRACEBACK + 1, 500)
+    assert (len(whole), whole.splitlines()[0]) == (LONGEST_TRACEBACK, "Traceback (most recent call last):")
+    assert (len(cut) < LONGEST_TRACEBACK, cut.splitlines()[0]) == (True, "…")
+
+
+@pytest.mark.parametrize("last", range(LONGEST_TRACEBACK - 4, LONGEST_TRACEBACK + 3))
+def test_a_traceback_is_cut_between_two_lines(last: int) -> None:
+    """Wherever its lines end, no more is kept than there may be, and no line is lost that has room."""
+    text = failing_with(4_000, last)
+    assert text.splitlines()[0] == "…"
+    assert len(text) <= LONGEST_TRACEBACK
+    has_room = last < LONGEST_TRACEBACK - 2
+    assert (len(text) == len("…\n") + last) is has_room
 
 
 def nested(left: int) -> None:
@@ -202,3 +234,23 @@ def test_a_database_that_is_away_is_told_of(fleet: Fleet) -> None:
         logging.WARNING,
         f'The traceback of "{NAME}", {slot()}, was not kept. no reply',
     )
+
+
+def test_each_reason_for_a_lost_traceback_is_told_of(fleet: Fleet) -> None:
+    """Older rules are told of once; a database that is away after that is another reason, and a warning again."""
+    one = fleet.instance()
+    problems: list[StoreError] = [Denied("no"), Unavailable("no reply"), Denied("no")]
+
+    def fail() -> None:
+        raise problems.pop(0)
+
+    one.network.next("merge", before=fail, times=3)
+    for attempt in (1, 2, 3):
+        one.crons.history.record(NAME, finished("failed", attempt, attempt), raised_by(read_rates))
+    assert [event.level for event in one.said("history.failed")] == [logging.WARNING] * 3
+
+
+def test_what_is_no_traceback_is_not_read(fleet: Fleet) -> None:
+    """Whoever has written something else there, those that read get texts."""
+    fleet.world.store.set(f"cron-errors/{NAME}", {slot(): "Traceback", slot(60): 7})
+    assert fleet.instance().crons.history.tracebacks(NAME) == {slot(): "Traceback"}
