@@ -79,8 +79,12 @@ def test_tasks_and_blocks_get_the_lock_in_turn(rtdb: Rtdb, waiter: LockService, 
             turns.append("acquire")
             mine.release()
 
+        def all_wait() -> bool:
+            streams = waiter.database.streams
+            return not waiter.settings.watch or (streams.followers, streams.open) == (3, 1)
+
         waiting = asyncio.gather(task(), acquire(), asyncio.to_thread(block))
-        await asyncio.to_thread(until, lambda: waiter.settings.watch == bool(waiter.database.streams.open))
+        await asyncio.to_thread(until, all_wait)
         await asyncio.to_thread(lease.release)
         await waiting
 
