@@ -23,11 +23,12 @@ Each write ends with `finished`, which sets `nextAt` anew from what the node the
     stopped, reruns  when it was released                                     the claim that reruns it
     released         as waiting, not before a minimum hold is over            a claim
     no tick left     the release, or a look, closes it as `over`
-    closed           `closedAt` and `keep_closed`; not while a run holds it   a put opens it; a look deletes it
+    closed           `closedAt` and `keep_closed`; not while it is held       a put opens it; a look deletes it
     paused           as waiting, but at `pausedUntil` at the latest, and not  a resume; the end of the pause
                      while a run holds it
     paused by hand   what was there: a look finds it paused, and sets it      a look
-    malformed        an hour after `passed`                                   a put; after a day a look closes it
+    malformed, or    an hour after `passed`                                   a put; after a day a look closes it
+    no schedule
     a record that    an hour later, and nothing is written: nobody but an operator may touch it
     can't be read
 
@@ -218,14 +219,17 @@ def finished(node: Mapping[str, object], options: LookOptions, now: int) -> Node
 def next_at(node: Mapping[str, object], options: LookOptions, now: int) -> int:
     """Return when somebody has to look at the entry. The table above says when that is."""
     record = _record(node, now)
-    free_at = record.free_at(options.margin) if record is not None and record.releasedAt is None else 0
     if is_closed(node):
-        return max((number(node.get("closedAt")) or 0) + options.keep_closed, free_at)
+        held_until = 0 if record is None else record.free_at(options.margin)
+        return max((number(node.get("closedAt")) or 0) + options.keep_closed, held_until)
     try:
         schedule = checked(node)
     except Malformed:
+        schedule = None
+    if schedule is None:
         return _passed(node) + HOUR
-    tick = None if schedule is None else schedule.tick_after(_passed(node))
+    tick = schedule.tick_after(_passed(node))
+    free_at = record.free_at(options.margin) if record is not None and record.releasedAt is None else 0
     pause = pause_in(node)
     if pause is not None and pause.holds(now):
         ends = [instant for instant in (tick, pause.until) if instant is not None]

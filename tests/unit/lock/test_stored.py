@@ -110,10 +110,11 @@ def test_a_paused_entry_is_looked_at_at_its_tick_and_at_the_end_of_the_pause() -
 
 
 def test_a_closed_entry_is_looked_at_once_it_may_be_deleted() -> None:
-    """A day after it was closed, or when the run that holds it may have died, if that is later."""
+    """A day after it was closed, or later: when the run that holds it may have died, or its minimum hold is over."""
     gone = {"closed": "removed", "closedAt": NOW, "since": NOW - DAY}
     assert look_at(gone) == NOW + DAY
     assert look_at({**gone, **run(expiresAt=NOW + 2 * DAY)}) == NOW + 2 * DAY + 1_000
+    assert look_at({**gone, **run(expiresAt=NOW + 2 * DAY, releasedAt=NOW)}) == NOW + 2 * DAY
 
 
 @pytest.mark.parametrize(
@@ -126,6 +127,11 @@ def test_a_malformed_schedule_is_looked_at_each_hour(wrong: Node) -> None:
     refused = closed_to_claims(parse(node, NOW))
     assert refused is not None
     assert refused.reason == "malformed"
+
+
+def test_an_entry_without_a_schedule_is_looked_at_each_hour() -> None:
+    """A hand has deleted its line: no heartbeat writes it again before."""
+    assert look_at({"since": NOW - DAY, "passed": NOW}) == NOW + HOUR
 
 
 def test_every_write_of_a_lock_can_be_finished() -> None:
