@@ -103,7 +103,9 @@ def _ask(overlay: Overlay, tasks: list[tuple[Path, Path]]) -> None:
         settings.write_text(_SETTINGS.format(source=overlay.source, data=data, test=TEST), "utf-8")
         # The tests' bytecode is kept for the trials; that of the sources is there.
         keep = {"PYTHONDONTWRITEBYTECODE": ""}
-        variables = {"COVERAGE_PROCESS_START": str(settings), NOTES: str(notes), **keep}
+        # From Python 3.14 on coverage would count by the interpreter's own events, which know nothing of contexts.
+        core = {"COVERAGE_CORE": "ctrace"}
+        variables = {"COVERAGE_PROCESS_START": str(settings), NOTES: str(notes), **core, **keep}
         overlay.run([str(file.relative_to(ROOT)) for file, _ in tasks], _LONGEST, variables)
         if not notes.exists():
             raise RuntimeError(f"the tests of {tasks} did not run:\n{overlay.output[-2000:]}")
