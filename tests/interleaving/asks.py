@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from greenlet import GreenletExit
 from tests.interleaving.actors import START, Actor, Checked, Node, Wire
 from tests.interleaving.checks import require
 from tests.interleaving.choices import Choices, Exhaustive, play_all
@@ -113,22 +114,29 @@ class AskActor(Actor):
         held, bid = acquired
         taking = Taking(database, ask, f"token of {self.kind}", lambda: self.model.on_begun(self, ask))
         ends = held.trust.ends(database.margin) if self.model.scenario.lease else None
-        is_taken = False
         lease = Lease(database, bid, held)
         try:
             is_taken = taking.take(ends)
-        finally:
-            if not is_taken and self.model.scenario.lease and ask.tick is not None:
-                lease.release(outcome="interrupted", tick=ask.tick)
-            elif not is_taken and self.model.scenario.lease:
-                lease.release(before=held.replaced if isinstance(held.replaced, LockRecord) else None)
+        except GreenletExit:
+            raise  # nobody plays this world any more, and parts of it may be gone
+        except BaseException:
+            self._give_back(lease, held, ask)
+            raise
         if not is_taken:
+            self._give_back(lease, held, ask)
             return
         self.model.on_lease(self, ends)
         taking.begin()
         Asks(database).remove(ask)
         if self.model.scenario.lease:
             lease.release(outcome="succeeded")
+
+    def _give_back(self, lease: Lease, held: Held, ask: AskedRun) -> None:
+        """Release the lock of a run that does not begin."""
+        if self.model.scenario.lease and ask.tick is not None:
+            lease.release(outcome="interrupted", tick=ask.tick)
+        elif self.model.scenario.lease:
+            lease.release(before=held.replaced if isinstance(held.replaced, LockRecord) else None)
 
 
 class AskWire(Wire):
