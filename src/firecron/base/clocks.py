@@ -215,12 +215,9 @@ class ServerClock:
     def now(self, deadline: Deadline, *, to_show: bool = False) -> Moment:
         """Return the time, and synchronise first if necessary. Raise a StoreError if no estimate is good enough.
 
-        `to_show`: an estimate of any age will do, and else the first sample, as long as it is within the margin. Locks
-        use that sample, too; it takes the place of no estimate that they could have used.
+        `to_show`: the first sample that is within the margin will do. Ask so only where `peek` knows no time: locks use
+        that sample, too, and a better estimate would be lost.
         """
-        shown = self.peek() if to_show else None
-        if shown is not None:
-            return shown
         mono = self._timing.mono()
         if self.estimate is None or not self._is_good(self.estimate, mono):
             try:

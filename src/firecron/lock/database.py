@@ -178,7 +178,7 @@ class Database:
         the database's answers instead, which is right to the second, or else this machine's. No lock depends on that
         time: such a user can't acquire any.
         """
-        moment = self._readers_clock.peek()
+        moment = self.clock.peek() or self._readers_clock.peek()
         if moment is None:
             try:
                 moment = self.clock.now(deadline, to_show=True)

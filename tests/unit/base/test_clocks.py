@@ -104,16 +104,6 @@ def test_to_show_the_time_takes_one_sample_that_is_good_enough(trips: list[Trip 
     assert bench.server.samples == taken
 
 
-def test_to_show_the_time_an_old_estimate_is_good_enough() -> None:
-    """A slow sample would take the place of a better estimate, which locks still use."""
-    bench = Bench()
-    bench.now()
-    estimate = bench.clock.estimate
-    bench.timing.advance(INTERVAL)
-    assert abs(bench.clock.now(bench.deadline(), to_show=True).server - bench.server.true()) <= MARGIN
-    assert bench.clock.estimate is estimate
-
-
 def test_there_is_no_uncertainty_without_an_estimate() -> None:
     """Before the first synchronisation nothing is known."""
     assert Bench().clock.uncertainty is None

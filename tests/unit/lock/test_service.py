@@ -249,6 +249,18 @@ def test_only_what_is_held_for_a_block_is_renewed_by_itself() -> None:
         assert (held.lost.is_set(), acquired.lost.is_set()) == (False, True)
 
 
+def test_the_time_that_is_shown_is_that_of_the_locks_while_they_know_it() -> None:
+    """An old estimate will do: a new sample may be worse, and would take its place."""
+    locks, _, timing = make_service()
+    database = locks.database
+    database.now(database.deadline())
+    estimate = database.clock.estimate
+    timing.advance(database.settings.clock_interval)
+    assert database.now(database.deadline()) == timing.now()
+    assert database.clock.estimate is estimate
+    locks.close()
+
+
 @pytest.mark.parametrize(("wait", "is_fine"), [(7 * 86_400, True), (7 * 86_400 + 1, False)])
 def test_a_wait_is_a_week_at_the_most(wait: float, is_fine: bool) -> None:
     """Who waits for longer has mistaken the unit; a wait for a lock that is free takes no time."""
