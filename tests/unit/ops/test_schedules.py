@@ -329,7 +329,7 @@ def test_the_stores_answer_ordered_queries_alike(rtdb: Rtdb) -> None:
 def test_a_failed_put_says_so(rtdb: Rtdb) -> None:
     """Without a database nothing is written, and the caller hears of it."""
     store = MemoryStore(lambda: 0)
-    store.swap = lambda *rest, **more: (_ for _ in ()).throw(Unavailable("away"))  # type: ignore[method-assign]
+    store.swap = lambda *rest, **more: (_ for _ in ()).throw(Unavailable("away"))  # type: ignore[method-assign]  # raises
     service = LockService(store=store, settings=load(), timing=FakeTiming(), has_threads=False)
     with pytest.raises(Unavailable, match="away"):
         service.schedules.put("loose", "1", at=SOON)

@@ -210,7 +210,7 @@ def test_a_lost_reply_to_the_taking_is_settled(was_written: bool) -> None:
             raise Unavailable("the reply was lost")
         return swap(path, etag, node, deadline)
 
-    one.network.swap = loses  # type: ignore[method-assign]
+    one.network.swap = loses  # type: ignore[method-assign]  # the same, and what goes wrong
     bench.world.advance(40)
     assert lost
     assert len(bench.runs) == 1
@@ -233,13 +233,13 @@ def test_no_answer_to_the_taking_gives_the_lock_back() -> None:
         one.network.next("read", before=failing(Unavailable("away")), times=50)
         raise Unavailable("the reply was lost")
 
-    one.network.swap = swaps  # type: ignore[method-assign]
+    one.network.swap = swaps  # type: ignore[method-assign]  # the same, and what goes wrong
     bench.world.advance(45)
     assert bench.runs == []
     assert bench.node()["takenBy"]
     assert bench.world.node() is None or "releasedAt" in bench.world.node()
     one.network.mend()
-    one.network.read = read  # type: ignore[method-assign]
+    one.network.read = read  # type: ignore[method-assign]  # the same, and what goes wrong
     bench.world.advance(31)
     assert len(bench.runs) == 1
     assert (bench.node(), bench.lapses()) == (None, [])
@@ -259,7 +259,7 @@ def test_a_taker_that_dies_before_it_begins_is_told_of() -> None:
             bench.world.advance(10**9)
         return answer
 
-    one.network.swap = dies  # type: ignore[method-assign]
+    one.network.swap = dies  # type: ignore[method-assign]  # the same, and what goes wrong
     other.freeze(40)
     bench.world.advance(VALID / 1000 + 90)
     assert (bench.runs, bench.node()) == ([], None)
@@ -279,7 +279,7 @@ def test_the_run_of_an_ask_whose_taker_died_after_it_is_no_lapse(kind: AskKind) 
             raise Unavailable("away")
         return swap(path, etag, node, deadline)
 
-    one.network.swap = keeps  # type: ignore[method-assign]
+    one.network.swap = keeps  # type: ignore[method-assign]  # the same, and what goes wrong
     bench.world.advance(40)
     assert bench.keys() == [f"{NAME}:{slot(0)}" if kind == "slot" else f"{NAME}:manual:{ask.id}"]
     one.crash()
@@ -346,7 +346,7 @@ def test_what_has_begun_does_not_begin_again_here() -> None:
             raise Unavailable("away")
         return swap(path, etag, node, deadline)
 
-    one.network.swap = fails  # type: ignore[method-assign]
+    one.network.swap = fails  # type: ignore[method-assign]  # the same, and what goes wrong
     bench.world.advance(35)
     assert (len(bench.runs), failures) == (1, [f"cron-asks/{NAME}"])
     bench.world.advance(60)
@@ -523,7 +523,7 @@ def test_a_dropped_plan_is_not_carried_out() -> None:
     bench.ask()
     bench.world.advance(45)
     taker = one.crons.engine.asks
-    taker.look_if_due = lambda: None  # type: ignore[method-assign]
+    taker.look_if_due = lambda: None  # type: ignore[method-assign]  # looks no more
     one.network.requests()
     bench.world.advance(10)
     assert "read" in one.network.requests("cron-asks")
@@ -555,10 +555,10 @@ def test_an_instance_of_a_large_group_looks_by_chance() -> None:
     bench = Bench()
     (one,) = bench.several(1)
     taker, group = one.crons.engine.asks, one.crons.engine.group
-    group.size = lambda: 200.0  # type: ignore[method-assign]
+    group.size = lambda: 200.0  # type: ignore[method-assign]  # the size or rank of a test
     looks = []
     for rank, chance in ((2.9, 1.0), (3.0, 0.0599), (3.0, 0.0601), (None, 1.0)):
-        group.rank = lambda what, rank=rank: rank  # type: ignore[method-assign,misc]
+        group.rank = lambda what, rank=rank: rank  # type: ignore[method-assign,misc]  # the size or rank of a test
         one.chance.value = chance
         one.network.requests()
         taker.look_if_due()

@@ -273,7 +273,7 @@ class Large:
         self.fleet = Fleet("0 0 * * *", on_abandoned="rerun")
         self.one: Instance = self.fleet.instance(recovery_interval=300, heartbeat=30)
         # The looks for asks have tests of their own.
-        self.one.crons.engine.asks.look_if_due = lambda: None  # type: ignore[method-assign]
+        self.one.crons.engine.asks.look_if_due = lambda: None  # type: ignore[method-assign]  # looks no more
         self.chances: list[float] = []
         self.rounds: list[float] = []
         self.one.crons.engine.heartbeat.chance = lambda: self.chances.pop(0) if self.chances else 1.0

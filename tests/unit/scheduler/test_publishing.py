@@ -461,7 +461,7 @@ def test_a_retry_is_made_when_it_comes(programs: Programs) -> None:
     """
     crons = programs.program(job())
     planned: list[tuple[float, Callable[[], None]]] = []
-    crons.engine.ticker.after = lambda seconds, call: planned.append((seconds, call))  # type: ignore[method-assign]
+    crons.engine.ticker.after = lambda seconds, call: planned.append((seconds, call))  # type: ignore[method-assign]  # noted
     publisher = CataloguePublisher(crons.database, crons.registry, Inline(), crons.engine.lanes)
     digest = crons.registry.get("digest")
     programs.store.error = Unavailable("down")
