@@ -389,6 +389,20 @@ def test_rules_that_do_not_know_holds_deny_that_node_alone(rtdb: Rtdb, monkeypat
 
 
 @pytest.mark.usefixtures("catalogue")
+def test_a_hold_without_a_node_goes_with_the_next_one(rtdb: Rtdb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was made before the rules knew holds: by them nobody can put it back when a later hold is taken back."""
+    as_user(monkeypatch)
+    rtdb.set_rules(before())
+    first = checked(HELD, call("hold", *HOUR_LONG, "--json").stdout)["hold"]
+    rtdb.set_rules(RULES)
+    second = checked(HELD, call("hold", "--until", "2h", "--why", "more", "--json").stdout)["hold"]
+    assert set(paused(rtdb).values()) == {second}
+    (done,) = unheld(second)
+    assert (len(done["resumed"]), done["failed"], set(paused(rtdb).values())) == (3, [], {None})
+    assert first not in str(rtdb.get("/cron-locks"))
+
+
+@pytest.mark.usefixtures("catalogue")
 def test_a_hold_whose_write_is_not_answered(rtdb: Rtdb) -> None:
     """It is read back: if it is there the jobs are held, if it is not nothing is, and that is an error."""
     rtdb.faults.drop_reply(method="PATCH", path="/")

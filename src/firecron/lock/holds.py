@@ -48,6 +48,8 @@ What may interleave with the pausing of one lock, and what becomes of it:
     the node is deleted in the console  the job runs, and is named
     rules that don't know `cron-hold`   they deny step 1 alone. The locks are paused without it, whoever declares a job
                                         later does not see it, and unhold finds it in the locks
+    rules that come to know it          such a hold stays until its end, or until another one is taken back: that takes
+                                        it out, too, because these rules let nobody put back a hold without a node
     the end of the hold                 `pausedUntil` ends by RTDB's time, whatever became of the hold's node
 
 A reply that is lost:

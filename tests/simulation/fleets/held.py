@@ -162,7 +162,9 @@ def _acts_when_well(settled: int) -> tuple[Act, ...]:
 
 @dataclass
 class Hold:
-    """A hold that has returned: which jobs it says it holds, and until when it stands."""
+    """A hold that has returned: which jobs it says it holds, and until when it stands. If the hold was not recorded, it
+    goes with any other one that is taken back (seed 5001099).
+    """
 
     name: str
     begun: int
@@ -170,6 +172,7 @@ class Hold:
     ends: int
     match: str | None
     jobs: tuple[str, ...]
+    is_recorded: bool
 
 
 @dataclass
@@ -265,7 +268,8 @@ class Operators:
                 if self._pausing(self._node(job), made.hold.name):
                     self._violated("2", "{} is held by {}, which was taken back meanwhile", job, made.hold.name)
             ends = made.hold.until * MILLISECOND - EPOCH
-            self.holds.append(Hold(made.hold.name, begun, self._scheduler.now, ends, act.match, made.held))
+            returned = self._scheduler.now
+            self.holds.append(Hold(made.hold.name, begun, returned, ends, act.match, made.held, made.is_recorded))
 
         self._begin(act, hold, done)
 
@@ -406,6 +410,8 @@ class Operators:
 
     def _check_hold(self, hold: Hold) -> None:
         """No tick of what is held begins while the hold stands."""
+        if not hold.is_recorded and not self._unheld.keys() <= {hold.name}:
+            return
         ends = min(hold.ends - MARGIN * MILLISECOND, self._unheld.get(hold.name, FOREVER))
         for name, job in self._world.oracle.jobs.items():
             since = hold.returned
