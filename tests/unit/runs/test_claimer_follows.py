@@ -119,19 +119,34 @@ def test_an_instance_that_stops_follows_nothing() -> None:
     fleet.world.advance(0)
 
 
+def test_a_queued_tick_whose_job_is_paused_here_follows_nothing() -> None:
+    """Its claim is given up at its next try, and its stream with it."""
+    fleet = Fleet(overlap="queue", grace=30)
+    one, other = fleet.instance(hears=True), fleet.instance()
+    lease = other.hold(slot())
+    fleet.world.until(55)
+    one.start()
+    fleet.world.until(62)
+    assert one.locks.database.streams.open == 1
+    one.crons.registry.pause(NAME)
+    lease.release()
+    fleet.world.until(65)
+    assert (fleet.slots(), one.locks.database.streams.open) == ([], 0)
+
+
 def test_what_changes_meanwhile_makes_one_try() -> None:
-    """However often the node changes while the lock is held, the turn tries for it no more often."""
+    """The first value that is heard, and each change while the lock is held, makes no further try."""
     fleet = Fleet(overlap="queue", grace=50)
     one, other = fleet.instance(hears=True), fleet.instance()
     other.hold(slot())
     fleet.world.until(55)
     one.start()
     fleet.world.until(61)
-    one.network.requests()
+    assert one.network.requests("cron-locks/") == ["swap", "watch"]
     for number in range(200):
         fleet.world.edit(note=number)
         fleet.world.advance(0.1)
-    assert one.network.requests("cron-locks/").count("swap") == 0
+    assert one.network.requests("cron-locks/") == []
     one.is_ticking = False
     one.crons.stop()
     fleet.world.advance(0)

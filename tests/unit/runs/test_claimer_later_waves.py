@@ -164,3 +164,17 @@ def test_a_later_wave_catches_up_and_skips_its_tick() -> None:
     assert refused.refusal.reason == "held"
     assert fleet.slots() == [slot(), slot(60)]
     assert fleet.world.node(NAME)["slot"] == slot(60)
+
+
+def test_a_later_wave_that_comes_after_the_grace_still_reruns_what_was_abandoned() -> None:
+    """It learns RTDB's time with its try: its own tick is missed, whatever held the lock then."""
+    fleet = Fleet(on_abandoned="rerun")
+    fleet.instance().die_holding(slot())
+    one = fleet.instance()
+    fleet.world.until(121)
+    one.timing.step_wall(3_600)
+    (rerun,) = later(one, 60)
+    assert rerun.run is not None
+    assert (rerun.run.trigger, rerun.outcome) == ("rerun", "succeeded")
+    assert fleet.slots() == [slot()]
+    assert [event.fields["slot"] for event in one.said("run.missed")] == [slot(60)]

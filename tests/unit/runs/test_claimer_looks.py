@@ -77,6 +77,18 @@ def test_a_clean_release_is_not_looked_at() -> None:
     assert one.slugs("lock") == said, "a look that finds nothing is nothing to tell"
 
 
+def test_a_run_by_hand_is_not_looked_at() -> None:
+    """A lock that leaves no tick unfinished leaves nothing to run again, so its expiry is not waited for."""
+    fleet = Fleet("0 * * * *", on_abandoned="rerun")
+    one, other = fleet.instance(recovery_interval=80_000), fleet.instance()
+    one.start()
+    other.acquire(NAME, 30)
+    assert refusal_of(one.turn(slot())).reason == "held"
+    one.network.requests()
+    fleet.world.until(200)
+    assert one.network.requests("cron-locks/") == []
+
+
 def test_looking_again_ends(fleet: Fleet) -> None:
     """A run that died for the last time, or whose job is paused, is not looked at for ever."""
     fleet = Fleet("0 * * * *", on_abandoned="rerun")

@@ -232,6 +232,18 @@ def test_an_unfinished_tick_whose_resumed_run_dies_is_run_again_as_the_next_atte
     assert fleet.world.history()[slot()]["attempt"] == 3
 
 
+@pytest.mark.parametrize(("before", "attempt"), [({"attempt": 2}, 3), ({}, 2)], ids=str)
+def test_an_unfinished_tick_is_resumed_as_the_attempt_after_those_in_its_record(
+    before: dict[str, object], attempt: int
+) -> None:
+    """A run that died has left no entry in the history. A record that doesn't count its claims is of the first one."""
+    fleet = Fleet()
+    died = {"slot": slot(), "unfinished": slot(), "fence": 1, "holder": "dead", "acquiredAt": 1, "expiresAt": 2}
+    fleet.world.put({**died, **before})
+    assert fleet.instance().crons.registry.trigger(NAME, resume=TICK).outcome == "succeeded"
+    assert [run.attempt for run in fleet.runs] == [attempt]
+
+
 def test_a_missed_tick_that_is_resumed_twice_knows_its_steps() -> None:
     """A tick that was never claimed has no attempt: its second resumption is a first attempt again, and reads."""
     fleet = Fleet()
@@ -253,7 +265,7 @@ def test_a_refused_tick_leaves_the_lock_as_it_was(outcome: str | None) -> None:
         fleet.world.store.set(f"cron-runs/{NAME}", None)
     result = one.crons.registry.trigger(NAME, resume=TICK)
     assert result.refusal is not None
-    assert result.refusal.reason == "slot_done"
+    assert (result.refusal.reason, result.refusal.slot) == ("slot_done", slot())
     assert ("has succeeded" if outcome else "has no run of") in result.refusal.message
     assert len(fleet.runs) == 1
     node = fleet.world.node()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.simulation.fleet import Fleet
 from tests.simulation.network import failing
-from tests.simulation.world import NAME, slot
+from tests.simulation.world import NAME, START, slot
 from tests.unit.runs.outages import busy, mend, up
 
 from firecron.errors import Denied
@@ -227,3 +227,63 @@ def test_i25_each_tick_of_a_turn_may_be_the_one_that_was_claimed(fleet: Fleet) -
     one.go_on(third)
     assert fleet.slots() == [slot(20), slot(40)]
     assert [event.fields["slot"] for event in one.said("run.missed")] == [slot()]
+    assert one.said("lock.refused") == []
+
+
+def test_i25_a_tick_that_was_too_early_is_in_no_doubt() -> None:
+    """Nothing was written for it, so it is given up as soon as a newer one takes its claim over."""
+    fleet = Fleet("*/5 * * * * *")
+    one = fleet.instance()
+    assert one.go_on(one.attempt(slot(5)))
+    one.network.before = busy
+    assert one.go_on(one.attempt(slot(10)))
+    assert [event.fields["reason"] for event in one.said("lock.refused")] == ["slot_early"]
+    assert [event.fields["slot"] for event in one.said("run.missed")] == [slot(5)]
+
+
+@pytest.mark.parametrize(
+    ("refused", "claimed", "reason", "report"),
+    [
+        pytest.param("held", -60, "held", ["run.skipped"], id="held, and claimed by nobody"),
+        pytest.param("held", 0, "slot_done", [], id="held, and then claimed"),
+        pytest.param("held", 60, "slot_done", [], id="held, and a later one claimed"),
+        pytest.param("unavailable", 0, "slot_done", [], id="not answered, and claimed"),
+        pytest.param("unavailable", 60, "unavailable", ["run.missed"], id="not answered, and a later one claimed"),
+    ],
+)
+def test_i25_what_others_have_claimed_decides_a_doubt(
+    refused: str, claimed: float, reason: str, report: list[str]
+) -> None:
+    """A tick in doubt is not reported if another instance has claimed it, or, if it was held, a later one."""
+    fleet = Fleet(overlap="queue")
+    one, other = fleet.instance(), fleet.instance()
+    if refused == "held":
+        other.hold(slot(-60))
+        other.crash()
+    else:
+        one.network.before = busy
+    assert one.go_on(one.attempt(slot()))
+    mend(one)
+    ended = {"holder": "another", "acquiredAt": START, "expiresAt": START + 20, "releasedAt": START + 20}
+    fleet.world.put({**ended, "slot": slot(claimed)})
+    one.events.clear()
+    one.go_on(one.attempt(slot(60)))
+    first = next(event for event in one.events if event.slug.startswith("lock."))
+    assert (first.name, first.fields["reason"]) == (NAME, reason)
+    reports = [event for event in one.events if event.slug in ("run.skipped", "run.missed")]
+    assert [(event.slug, event.fields["slot"]) for event in reports] == [(slug, slot()) for slug in report]
+
+
+def test_a_tick_that_the_database_kept_out_is_missed_whatever_the_others_did(fleet: Fleet) -> None:
+    """This instance could not start it, and to know that takes no look at the node."""
+    one, other = fleet.instance(), fleet.instance()
+    turn = one.attempt(slot())
+    one.network.before = busy
+    assert one.go_on(turn)
+    other.turn(slot())
+    mend(one)
+    fleet.world.until(61)
+    one.network.requests()
+    assert one.go_on(turn) is None
+    assert (one.slugs("run.missed"), one.said("lock.refused")) == (["run.missed"], [])
+    assert one.network.requests("cron-locks/") == []

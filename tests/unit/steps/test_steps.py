@@ -46,8 +46,9 @@ def test_a_step_is_recorded_with_all_that_tells_whose_it_is(fleet: Fleet, one: I
     }
 
 
-def test_a_first_attempt_is_one_request_a_step_and_reads_nothing() -> None:
-    """Ten steps are ten writes; with at_most_once twenty."""
+@pytest.mark.parametrize("is_manual", [False, True])
+def test_a_first_attempt_is_one_request_a_step_and_reads_nothing(is_manual: bool) -> None:
+    """Ten steps are ten writes; with at_most_once twenty. The same in a run by hand, which has only one attempt."""
     for at_most_once, requests in ((False, 10), (True, 20)):
         fleet = Fleet()
         one = fleet.instance()
@@ -57,7 +58,10 @@ def test_a_first_attempt_is_one_request_a_step_and_reads_nothing() -> None:
                 run.step(f"step {number}", Calls(), number, at_most_once=at_most_once)  # noqa: B023  # run below
 
         fleet.body = body
-        one.turn(slot())
+        if is_manual:
+            one.crons.registry.trigger(NAME)
+        else:
+            one.turn(slot())
         assert [method for method, path in one.network.calls if path.startswith("cron-steps")] == ["swap"] * requests
 
 
