@@ -117,6 +117,26 @@ EQUIVALENT: dict[str, str] = {
     "claimer.Claimer._bid_for.fit: return request -> return None": (
         "What can't be read is refused before anything is looked at that is asked for."
     ),
+    "claimer.Claimed.is_of_its_tick: return self.slot is not None and self.slot == self.held.record.unfinished -> "
+    "return (self.slot == self.held.record.unfinished)": "It is asked only for a run that has a tick.",
+    "claimer.Claimer.claim_manually: quietly: bool = False -> quietly: bool = True": "Each caller says it.",
+    "claimer.Resumer.claim: quietly: bool = False -> quietly: bool = True": "The only caller says it.",
+    "claimer.Claimer._bid: return self._database.bid( options.name, options.lock_ttl / 1000, "
+    "hold_at_least=options.hold_at_least / 1000, renews=options.renew, max_runtime=options.max_runtime, "
+    "fenced=options.once_per_tick, momentary=not options.has_lease, choose=choose, "
+    "look=options.look(self._database.margin), ) -> return self._database.bid( options.name, options.lock_ttl / 1000, "
+    "hold_at_least=options.hold_at_least / 1000, renews=options.renew, fenced=options.once_per_tick, momentary=not "
+    "options.has_lease, choose=choose, look=options.look(self._database.margin), )": (
+        "The runner limits a run from its beginning, by the job's options."
+    ),
+    "claimer.Claimer._follow: if not self._database.streams.can_watch: -> if False:": "Such streams tell nothing.",
+    "claimer.Claimer._follow: return -> nothing": "Such streams tell nothing.",
+    "claimer.Claimer._give_up: if newest is not None and (due == newest or (was_held and due < newest)): -> if newest "
+    "is not None and (due == newest or (was_held and due <= newest)):": "What is equal is asked for before.",
+    "claimer.Claimer._observe: if job.options.reruns and refusal.unfinished is not None and refusal.free_at is not "
+    "None: -> if job.options.reruns and (refusal.unfinished is not None):": "A refusal has both of one record.",
+    "claimer.Resumer._evaluated: claims = 1 if before is None else int(before.attempt or 1) -> claims = 2 if before is "
+    "None else int(before.attempt or 1)": "Where there was no record, no tick is unfinished.",
     "claimer.Claimer._look_again_soon: self._lanes.look_again(job, 0 if moment is None else moment.server + "
     "round(1000 * seconds)) -> self._lanes.look_again(job, 1 if moment is None else moment.server + "
     "round(1000 * seconds))": ("Both are long ago."),
