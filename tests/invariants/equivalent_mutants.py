@@ -68,6 +68,27 @@ EQUIVALENT: dict[str, str] = {
     "runner.Runner._release: is_over: bool = False -> is_over: bool = True": (
         "What is cut short has stopped, and only what was lost is asked whether it is over."
     ),
+    "runner.Runner._perform: steps = None if isinstance(lease, Unlocked) else self._steps(job, run.fence, "
+    "claimed, lease, key) -> steps = None if False else self._steps(job, run.fence, claimed, lease, key)": (
+        "Only a job without steps runs without a lock."
+    ),
+    "runner.Runner._steps: if not job.options.has_steps or fence is None: -> if (fence is None):": (
+        "A run under a lease that has a fence is one of a job with steps."
+    ),
+    "runner.Runner._steps: if not job.options.has_steps or fence is None: -> if (not job.options.has_steps):": (
+        "A job with steps takes a fence with each claim."
+    ),
+    "runner.Runner._steps: return lambda run: Steps( run, lease, self._database.paths.steps_of(job.name, key), "
+    "Claimant(job.name, key, fence, run.attempt, self._database.identity.instance), lambda: started.server + "
+    "round(self._database.timing.mono() - started.mono), is_first=claimed.is_first, is_async=job.is_async, ) -> "
+    "return lambda run: Steps( run, lease, self._database.paths.steps_of(job.name, key), Claimant(key, job.name, "
+    "fence, run.attempt, self._database.identity.instance), lambda: started.server + "
+    "round(self._database.timing.mono() - started.mono), is_first=claimed.is_first, is_async=job.is_async, )": (
+        "Neither the name nor the tick of a claimant is read."
+    ),
+    "runner.Runner._begin: lag = ( None if claimed.claim is None or execution.slot is None else started.server - "
+    "to_milliseconds(execution.slot) ) -> lag = ( None if (claimed.claim is None) else started.server - "
+    "to_milliseconds(execution.slot) )": ("A claim has a slot."),
     'runner.Runner.active: with self._lock: -> with __import__("contextlib").nullcontext():': (
         "A list is copied in one step."
     ),

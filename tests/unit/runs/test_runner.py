@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from tests.simulation.fleet import Fleet, refusal_of
@@ -14,7 +15,9 @@ from firecron import Lease, LeaseLost, Run, current_run
 from firecron.base.events import Event
 from firecron.base.flag import begin_child
 from firecron.base.instants import to_text
+from firecron.errors import ConfigurationError
 from firecron.jobs.registry import Result
+from firecron.ops.operator import Operator
 
 NOW = datetime(2026, 11, 18, 9, tzinfo=UTC)
 ERROR = ValueError("no paper")
@@ -191,8 +194,52 @@ def test_what_was_cut_by_the_loss_stays_unfinished(fleet: Fleet) -> None:
 
         fleet.body = body
         (result,) = one.turn(slot(seconds))
-        assert result.outcome == "lost"
+        assert (result.outcome, fleet.world.node()["outcome"]) == ("lost", "lost")
         assert ("unfinished" in fleet.world.node()) is cut
+
+
+@pytest.mark.parametrize(
+    ("options", "seconds", "outcome", "is_finished"),
+    [
+        ({"max_runtime": 40}, 39.9, "interrupted", False),
+        ({"max_runtime": 40}, 40, "lost", True),
+        ({"renew": False}, 20, "interrupted", False),
+        ({"renew": False}, 30, "lost", True),
+    ],
+)
+def test_what_its_own_options_have_ended_is_finished(
+    options: dict[str, Any], seconds: float, outcome: str, is_finished: bool
+) -> None:
+    """They would end a rerun at the same time. What a stop cuts short is for another to rerun, and that is no error."""
+    fleet = Fleet(**options)
+    one = fleet.instance()
+
+    def body(run: Run) -> None:
+        fleet.world.advance(seconds)
+        run.stopping.set()
+        run.check()
+
+    fleet.body = body
+    (result,) = one.turn(slot())
+    assert (result.outcome, "unfinished" in fleet.world.node()) == (outcome, not is_finished)
+    (entry,) = fleet.world.history().values()
+    assert (result.error is None, "error" in entry) == (outcome == "interrupted", outcome == "lost")
+
+
+def test_the_history_says_why_a_run_was_cancelled(fleet: Fleet) -> None:
+    """Of a run that a cancel has ended the entry has the reason that was given for it, and not what the body raised."""
+    one = fleet.instance()
+
+    def body(run: Run) -> None:
+        operator = Operator(one.locks.database)
+        assert operator.cancel(operator.read(NAME), "the wrong list")
+        fleet.world.advance(15)
+        run.check()
+
+    fleet.body = body
+    (result,) = one.turn(slot())
+    (entry,) = fleet.world.history().values()
+    assert (result.outcome, result.error, entry["error"]) == ("cancelled", None, "the wrong list")
 
 
 def test_the_loss_found_by_the_release_counts(fleet: Fleet) -> None:
@@ -264,18 +311,70 @@ def test_events_tell_how_late_and_how_long_a_run_was(fleet: Fleet) -> None:
 
     def body(run: Run) -> None:
         fleet.world.advance(1.5)
-        if run.slot is None:
+        if run.trigger == "schedule":
             raise ERROR
 
     fleet.body = body
     one.turn(slot())
     one.crons.registry.trigger(NAME)
-    assert [event.fields.get("lag") for event in one.said("run.started")] == [2_500, None]
-    ends = [*one.said("run.succeeded"), *one.said("run.failed")]
-    assert [event.message for event in ends] == [
-        '"job" succeeded after 1.5 s',
-        '"job" failed after 1.5 s: ValueError: no paper',
+    one.crons.registry.trigger(NAME, resume=NOW)
+    assert [event.fields.get("lag") for event in one.said("run.started")] == [2_500, None, None]
+    ends = [*one.said("run.failed"), *one.said("run.succeeded")]
+    assert [(event.message, event.fields["took"]) for event in ends] == [
+        ('"job" failed after 1.5 s: ValueError: no paper', 1_500),
+        *[('"job" succeeded after 1.5 s', 1_500)] * 2,
     ]
+
+
+def test_the_note_of_a_run_is_told_and_written_down(fleet: Fleet) -> None:
+    """Its end says what the run has noted, and so does the history. A note that comes later is refused."""
+    one = fleet.instance()
+    fleet.body = lambda run: run.note("12 mails")
+    one.turn(slot())
+    assert [event.fields.get("note") for event in one.said("run.succeeded")] == ["12 mails"]
+    assert fleet.world.history()[slot()]["note"] == "12 mails"
+    with pytest.raises(ConfigurationError, match="has ended"):
+        fleet.runs[0].note("13 mails")
+
+
+@pytest.mark.parametrize(
+    ("options", "story", "said"),
+    [
+        ({}, "sffsfh", [("job.failing", 60, 1), ("job.recovered", 180, None), ("job.failing", 240, 1)]),
+        ({"alert_after": 2}, "fffhsf", [("job.failing", 60, 2), ("job.recovered", 240, None)]),
+        ({"alert_after": 2}, "ffh", [("job.failing", 60, 2)]),
+        ({}, "df", [("job.failing", 60, 2)]),
+        ({}, "dhf", []),
+        ({}, "fs", [("job.failing", 0, 1), ("job.recovered", 60, None)]),
+        ({"overlap": "allow"}, "fs", []),
+        ({"once_per_tick": False}, "fs", []),
+    ],
+)
+def test_the_run_that_makes_its_job_fail_says_so(
+    options: dict[str, Any], story: str, said: list[tuple[str, float, int | None]]
+) -> None:
+    """The run with which as many ticks in a row have failed as are reported says so, once, and the first that succeeds
+    after it says that this is over. A run by hand that fails says nothing, nor one that leaves no count in its lock.
+
+    In the story each letter is a minute: a tick that fails or succeeds, one that dies, or a run by hand that fails.
+    """
+    fleet = Fleet(**options)
+    one = fleet.instance()
+    for number, letter in enumerate(story):
+        fleet.world.until(60 * number)
+        fleet.body = failing(ERROR, letter != "s")  # type: ignore[assignment]  # it is a body
+        match letter:
+            case "d":
+                fleet.instance().die_holding(slot(60 * number))
+            case "h":
+                one.crons.registry.trigger(NAME)
+            case _:
+                one.turn(slot(60 * number))
+    events = [event for event in one.events if event.slug.startswith("job.")]
+    assert [(event.slug, event.fields["slot"], event.fields.get("failures")) for event in events] == [
+        (slug, slot(seconds), failures) for slug, seconds, failures in said
+    ]
+    assert {event.name for event in events} <= {NAME}
 
 
 def test_the_end_of_a_run_is_not_that_of_another() -> None:

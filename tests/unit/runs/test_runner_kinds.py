@@ -4,14 +4,35 @@ from __future__ import annotations
 
 import pytest
 from tests.simulation.fleet import Fleet, refusal_of
-from tests.simulation.world import NAME, START, slot
+from tests.simulation.instance import Instance
+from tests.simulation.world import NAME, START, World, slot
 from tests.unit.runs.test_runner import NOW, failing
 
-from firecron import Run, Stopping
+from firecron import Run, Stopping, scheduled
 from firecron.base.events import Event
 from firecron.base.threads import OpenWork
 from firecron.runs.lanes import Lanes
 from firecron.runs.runner import Runner
+
+
+def test_a_stored_schedule_that_was_edited_runs_as_it_was_claimed() -> None:
+    """Its arguments are those of the node that the claim has replaced, whatever the instance has read of it before."""
+    world, sent = World(), list[str]()
+
+    @scheduled("remind", lock_ttl=60)
+    def remind(event: str) -> None:
+        sent.append(event)
+
+    one = Instance(world, remind).live()
+    put = one.crons.schedules.put
+    put("remind", "42", "* * * * *", args={"event": "dinner"})
+    read = world.store.get("cron-schedules/remind/:42")
+    assert isinstance(read, dict)
+    attempt = one.crons.engine.lanes.attempt(one.job("remind").entry("remind:42", read), slot(60))
+    put("remind", "42", "* * * * *", args={"event": "lunch"})
+    world.until(60)
+    assert one.go_on(attempt) is None
+    assert sent == ["lunch"]
 
 
 @pytest.mark.parametrize("hold", [0, 20])

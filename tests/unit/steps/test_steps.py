@@ -32,6 +32,7 @@ def test_a_step_is_recorded_with_all_that_tells_whose_it_is(fleet: Fleet, one: I
         assert run.step("a/b", work) == {"a": [], "b": None, "c": 1.0}
 
     fleet.body = body
+    fleet.world.until(0.5)
     one.turn(slot())
     (run,) = fleet.runs
     assert steps_of(fleet) == {
