@@ -526,4 +526,29 @@ EQUIVALENT: dict[str, str] = {
     "policy._around: start: int = 0 -> start: int = 1": ("No tick is as early as that."),
     "policy._within: if start < end: -> if True:": ("In a span without any time there is no tick."),
     "policy._within: if start < end: -> if start <= end:": ("In a span without any time there is no tick."),
+    "lane.Attempt: had_others: bool = False -> had_others: bool = True": (
+        "Only an attempt that looks back is asked, and of each of those it is said."
+    ),
+    "lane.Lane.is_busy: waits = self.current or self.look or self.line or self.open or self.unanswered -> waits = "
+    "self.current or self.line or self.open or self.unanswered": (
+        "A look waits only for another attempt, or for a place that is taken: either makes the lane busy."
+    ),
+    "lane.Lane.is_busy: waits = self.current or self.look or self.line or self.open or self.unanswered -> waits = "
+    "self.current or self.look or self.open or self.unanswered": (
+        "A tick stands in line only behind another attempt, or a place that is taken: either makes the lane busy."
+    ),
+    'lane.Lane._line_up: self.line.sort(key=lambda one: one.due or "") -> self.line.sort(key=lambda one: one.due)': (
+        "What stands in line has a tick."
+    ),
+    "lanes.Lanes._judge: self.agenda.after((math.floor(found - now) + 2) / 1000, lambda: self._judge(open_tick, "
+    "is_look=True)) -> self.agenda.after((math.floor(found - now) + 3) / 1000, lambda: self._judge(open_tick, "
+    "is_look=True))": "A look is not promised to the millisecond.",
+    'lanes.Lanes.replan: with self._lock: -> with __import__("contextlib").nullcontext():': (
+        "It only reads, and plans once the lock is free again. A plan of an attempt that is not the current one is "
+        "void; one that begins to wait meanwhile is planned anew by its worker."
+    ),
+    'lanes.Lanes.replan: if attempt is None or pending is None or lane.state != "waiting" or not pending.hears: -> if '
+    '(pending is None) or (lane.state != "waiting") or (not pending.hears):': (
+        "A claim is pending without an attempt only after a worker came, and then the lane's state is another one."
+    ),
 }

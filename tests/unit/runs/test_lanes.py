@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.simulation.fleet import Fleet
 from tests.simulation.instance import come
-from tests.simulation.world import NAME, slot
+from tests.simulation.world import NAME, START, slot
 from tests.unit.locks import lock_of
 from tests.unit.runs.outages import busy
 
@@ -290,8 +290,16 @@ def test_lanes_are_changed_under_the_lock_alone(monkeypatch: pytest.MonkeyPatch)
     lease.release()
     fleet.world.until(130)
     one.crons.registry.trigger(NAME)
+    one.crons.engine.lanes.look_again(one.job(), START + 140_000)
+    one.network.requests()
+    fleet.world.until(150)
+    assert one.network.requests("cron-locks") == ["read"]
+    one.network.is_down = True
+    assert one.crons.registry.trigger(NAME, slot=NINE + timedelta(seconds=130)).refusal is not None
+    one.network.is_down = False
+    one.crons.registry.trigger(NAME, slot=NINE + timedelta(seconds=130))
     one.crons.stop()
-    assert fleet.slots() == [slot(60), slot(120), None]
+    assert fleet.slots() == [slot(60), slot(120), None, slot(130)]
 
 
 def test_a_newer_tick_in_line_inherits_the_token() -> None:

@@ -6,18 +6,20 @@ from collections.abc import Callable
 
 import pytest
 from tests.simulation.world import slot
-from tests.unit.locks import lock_of
+from tests.unit.locks import lock_of, replace_lock
+from tests.unit.test_races import Watched, code_of, race
 
 from firecron import distributed_cron
 from firecron.base.events import Event
 from firecron.base.flag import begin_child
 from firecron.base.instants import to_milliseconds
+from firecron.base.tickets import TickWave
 from firecron.jobs.job import Job, explore
 from firecron.jobs.registry import Result
 from firecron.lock.blocks import Tries
 from firecron.lock.database import Database
 from firecron.lock.refusal import Refusal
-from firecron.runs.lane import Attempt, Lane, LaneCommand, PendingClaim
+from firecron.runs.lane import Attempt, Lane, LaneCommand, OpenTick, PendingClaim
 from firecron.runs.lanes import Lanes
 from firecron.settings import load
 from firecron.testing import FakeTiming, MemoryStore
@@ -67,6 +69,7 @@ class Bench:
         self.lanes = Lanes(database, self)
         self.lanes.agenda = self.lanes.worker = self
         self.lanes.attempted = lambda attempt: self.worked.append(("attempted", attempt))
+        self.lanes.attempted_entry = lambda attempt: self.worked.append(("attempted entry", attempt))
 
     def submit(self, work: Callable[[], object]) -> None:
         self.calls.append(work)
@@ -317,9 +320,11 @@ def test_a_place_is_left_twice_after_an_interruption(options: dict[str, object])
     place = bench.by_hand()
     assert bench.lanes.reserve(place)
     turn = bench.came(0)
-    for again, calls in ((False, 1), (False, 1), (True, 2)):
-        bench.lanes.vacate(place, again=again)
-        assert len(bench.calls) == calls
+    for _ in range(2):
+        bench.lanes.vacate(place)
+        assert len(bench.calls) == 1
+    bench.lanes.vacate(place, again=True)
+    assert len(bench.calls) == 2
     assert bench.lanes.enter(turn)
     bench.lanes.vacate(place, again=True)
     bench.lanes.play(Lane.leave, turn)
@@ -335,9 +340,13 @@ def test_a_forked_child_has_lanes_of_its_own() -> None:
     run = bench.running()
     other = Bench()
     waiting, _ = other.waiting()
+    late = other.turn(60)
     for one in (bench, other):
         assert lock_of(one.lanes).acquire(timeout=1)
         begin_child()
+    other.lanes.stand(late)
+    assert not other.lanes.enter(late)
+    other.calls.clear()
     other.lanes.play(Lane.recall, waiting, waiting.plan)
     bench.lanes.play(Lane.end, run, goes_on=True, holds=False)
     assert (other.calls, run.lane.current, other.lanes.enter(waiting)) == ([], None, False)
@@ -363,23 +372,25 @@ def test_a_lock_is_looked_at_once_when_it_expires() -> None:
     assert turn.insists
 
 
-@pytest.mark.parametrize("insists", [False, True])
-def test_a_look_may_insist(insists: bool) -> None:
+@pytest.mark.parametrize("wishes", [{}, {"insists": False}, {"insists": True}])
+def test_a_look_may_insist(wishes: dict[str, bool]) -> None:
     """Only one for a lock that was seen to expire tries again soon."""
     bench = Bench()
-    bench.lanes.look(bench.job, insists=insists)
+    bench.lanes.look(bench.job, **wishes)
     turn = bench.lanes.lane(bench.job).current
     assert turn is not None
-    assert (turn.due, turn.insists) == (None, insists)
+    assert (turn.due, turn.insists) == (None, wishes.get("insists", False))
 
 
 def test_of_two_plans_for_one_time_the_last_one_counts() -> None:
-    """A try that is planned for the end of the grace, for sooner, and for the end again, is made once."""
+    """A try that is planned for the end of the grace, for sooner, and for the end again, is made once. A plan that
+    differs by a millisecond is the same.
+    """
     bench = Bench(**QUEUE)
     turn, pending = bench.waiting()
     follow = Follow()
     pending.ends, pending.refusal, pending.follow = 20_000.0, Refusal("job", "held", "held"), follow
-    for follow.left in (99.0, 0.005, 0.0055, 99.0):
+    for follow.left in (99.0, 0.005, 0.006, 99.0):
         bench.lanes.replan(turn.lane)
     assert [seconds for seconds, _ in bench.planned] == [20.0, 0.005, 20.0]
     for (_, call), calls in zip(bench.planned, (0, 0, 1), strict=True):
@@ -462,3 +473,109 @@ def test_what_was_left_behind_calls_nobody() -> None:
     bench.lanes.play(Lane.end, run, goes_on=True, holds=False)
     assert bench.lanes.play(Lane.leave, trying) == [LaneCommand("call", run)]
     assert bench.calls == []
+
+
+# --- lanes in which nothing is left
+
+
+def entry_bench() -> Bench:
+    """A bench whose job is that of an entry."""
+    bench = Bench()
+    bench.job = bench.job.named("job:42")
+    return bench
+
+
+def leave_open(bench: Bench) -> None:
+    turn = bench.turn(0)
+    turn.lane.open = OpenTick(turn, TickWave(0.0, 0.0, 1.0))
+
+
+def leave_unanswered(bench: Bench) -> None:
+    turn = bench.turn(0)
+    bench.lanes.leave_unanswered(turn, PendingClaim(turn))
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda bench: bench.came(0),
+        lambda bench: bench.running(),
+        lambda bench: bench.lanes.reserve(bench.by_hand()),
+        leave_open,
+        leave_unanswered,
+    ],
+)
+def test_a_job_is_busy_while_an_attempt_waits_or_runs(begin: Callable[[Bench], object]) -> None:
+    """So it is with a tick that is left to others, a place of a run by hand, and a claim that got no answer."""
+    bench = Bench()
+    found = [bench.lanes.is_busy("job")]
+    bench.lanes.lane(bench.job)
+    found.append(bench.lanes.is_busy("job"))
+    begin(bench)
+    assert [*found, bench.lanes.is_busy("job")] == [False, False, True]
+
+
+@pytest.mark.parametrize("has_entry", [False, True])
+def test_the_lane_of_an_entry_lasts_as_long_as_its_attempts(has_entry: bool) -> None:
+    """It is dropped after a run by hand, and after a worker was at an attempt. That of a job stays."""
+    bench = entry_bench() if has_entry else Bench()
+    place = bench.by_hand()
+    assert bench.lanes.reserve(place)
+    bench.lanes.vacate(place)
+    turn = bench.came(0)
+    assert (turn.lane is not place.lane) is has_entry
+    assert bench.lanes.enter(turn)
+    bench.lanes.play(Lane.leave, turn)
+    bench.work()
+    assert (bench.lanes.lane(bench.job) is not turn.lane) is has_entry
+    assert bench.worked == [("go on", turn), ("attempted entry" if has_entry else "attempted", turn)]
+
+
+def test_the_lane_of_an_entry_is_left_twice_after_an_interruption() -> None:
+    """The second call leaves alone what has begun since, and finds nothing to do if nothing has."""
+    bench = entry_bench()
+    place = bench.by_hand()
+    assert bench.lanes.reserve(place)
+    bench.lanes.vacate(place)
+    bench.lanes.vacate(place, again=True)
+    turn = bench.came(0)
+    bench.lanes.vacate(place, again=True)
+    assert bench.lanes.enter(turn)
+
+
+def test_attempts_at_an_entry_whose_lane_was_dropped_meet_in_the_new_one() -> None:
+    """A tick tries, and a run by hand has a place that no other one has, although the lane they were made for is
+    gone.
+    """
+    bench = entry_bench()
+    first, tick, place = bench.by_hand(), bench.turn(0), bench.by_hand()
+    assert bench.lanes.reserve(first)
+    bench.lanes.vacate(first)
+    bench.lanes.stand(tick)
+    assert bench.lanes.enter(tick)
+    bench.lanes.play(Lane.leave, tick)
+    bench.work()
+    other = bench.by_hand()
+    assert [bench.lanes.reserve(one) for one in (place, other)] == [True, False]
+
+
+def test_a_tick_that_comes_while_the_lane_of_its_entry_is_dropped_has_one() -> None:
+    """It stands in the lane before, which then stays, or in a new one."""
+
+    def make(lock: Watched) -> tuple[Bench, Attempt, Attempt]:
+        bench = entry_bench()
+        place = bench.by_hand()
+        assert bench.lanes.reserve(place)
+        replace_lock(bench.lanes, lock)
+        return bench, place, bench.turn(0)
+
+    def leave(made: tuple[Bench, Attempt, Attempt]) -> None:
+        made[0].lanes.vacate(made[1])
+
+    def come(made: tuple[Bench, Attempt, Attempt]) -> None:
+        made[0].lanes.stand(made[2])
+
+    def check(made: tuple[Bench, Attempt, Attempt]) -> None:
+        assert made[0].lanes.enter(made[2])
+
+    race(make, leave, come, code_of(Lanes, "_forget_idle"), check)

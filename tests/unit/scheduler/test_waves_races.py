@@ -5,11 +5,11 @@ from __future__ import annotations
 from tests.simulation.world import slot
 from tests.unit.locks import replace_lock
 from tests.unit.scheduler.test_waves import SIZE, Bench, make_job
-from tests.unit.test_races import Watched, code_of, race
+from tests.unit.test_races import Watched, code_of, looping, race
 
 from firecron.runs.lanes import Lanes
 
-JOB = make_job(grace=600)
+JOB, OTHER = make_job(grace=600), make_job(called="other")
 OPEN, NEWER = slot(60), slot(120)
 
 
@@ -65,3 +65,15 @@ def test_a_stop_while_a_tick_is_judged_breaks_nothing() -> None:
 
     race(waiting, doubt, lambda bench: bench.lanes.forget_tickets(), code_of(Lanes, "_judge"), check)
     race(waiting, lambda bench: bench.lanes.forget_tickets(), doubt, code_of(Lanes, "forget_tickets"), check)
+
+
+def test_a_job_that_comes_while_open_ticks_are_looked_for_breaks_nothing() -> None:
+    """Its lane is another one, and the tick that is open is asked for."""
+
+    def check(bench: Bench) -> None:
+        assert asked(bench) == [OPEN]
+
+    def come(bench: Bench) -> None:
+        bench.lanes.lane(OTHER)
+
+    race(waiting, doubt, come, looping(code_of(Lanes, "observe_tickets")), check)
