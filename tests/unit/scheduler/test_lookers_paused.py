@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.simulation.network import Network
 
-from firecron import FireCron, Run, scheduled
+from firecron import Denied, FireCron, Run, Unavailable, scheduled
+from firecron.base.events import Event
 from firecron.base.instants import to_milliseconds
+from firecron.errors import StoreError
 from firecron.settings import load
 from firecron.testing import FakeClock, MemoryStore
 from firecron.testing.rehearsal import Inline
 
 NODE = "cron-schedules/queued/:42"
-NINE, NEXT = "2026-11-18T09:00:00Z", "2026-11-18T09:01:00Z"
+NINE, BEFORE, NEXT = "2026-11-18T09:00:00Z", "2026-11-18T09:00:01Z", "2026-11-18T09:01:00Z"
 
 
 class Jobs:
@@ -31,12 +35,37 @@ class Alone:
     def __init__(self) -> None:
         self.jobs, self.clock = Jobs(), FakeClock("2026-11-18T08:59:30Z")
         self.store = MemoryStore(self.clock.now)
-        timing: Any = {"timing": self.clock, "crew": Inline(), "has_threads": False}
-        self.crons = FireCron(self.jobs, settings=load(), store=self.store, **timing)
+        self.network = Network(self.store)
+        timing: Any = {"timing": self.clock, "crew": Inline(), "has_threads": False, "chance": lambda: 0.5}
+        self.crons = FireCron(self.jobs, settings=load(), store=self.network, **timing)
         self.crons.schedules.put("queued", "42", "* * * * *")
+        self.events: list[Event] = []
+        self.crons.events.subscribe(self.events.append)
 
     def look(self) -> None:
         self.crons.engine.lookers.look(self.crons.registry.get("queued"))
+
+    def wait(self) -> None:
+        """The tick after nine waits for another instance's run, which is of a schedule that the entry had before."""
+        node: Any = self.store.get(NODE)
+        nine = to_milliseconds(NINE)
+        held: Any = dict.fromkeys(("slot", "unfinished"), BEFORE) | dict.fromkeys(("instanceId", "instance"), "x")
+        held |= {"fence": nine, "holder": "other"}
+        times = {"acquiredAt": nine, "expiresAt": nine + 600_000, "attempt": 1, "nextAt": nine + 60_000}
+        self.store.set(NODE, {**node, **held, **times})
+        self.go_on(31)
+        self.look()
+        self.go_on(65)
+        assert self.jobs.sent == []
+
+    def free(self) -> None:
+        """That run ends."""
+        now = to_milliseconds(self.clock.time)
+        for field, value in (("unfinished", None), ("releasedAt", now), ("expiresAt", now)):
+            self.store.set(f"{NODE}/{field}", value)
+
+    def refusals(self) -> list[tuple[str, object]]:
+        return [(event.name, event.fields["reason"]) for event in self.events if event.slug.startswith("lock.")]
 
     def go_on(self, seconds: float) -> None:
         for _ in range(round(seconds)):
@@ -48,26 +77,69 @@ class Alone:
         self.store.set("cron-locks/queued", {"paused": True, "pausedBy": "ann", "pausedAt": now})
 
 
+def failing_for(where: str, error: StoreError) -> Callable[[str, str], None]:
+    """The requests for this path fail."""
+
+    def fail(method: str, path: str) -> None:
+        if path == where:
+            raise error
+
+    return fail
+
+
 @pytest.mark.parametrize("is_paused", [False, True])
 def test_a_tick_that_waits_for_another_instance_does_not_begin_once_the_job_is_paused(is_paused: bool) -> None:
     """However long it has waited: each try after the first one reads the pause of the job."""
     one = Alone()
-    node: Any = one.store.get(NODE)
-    nine = to_milliseconds(NINE)
-    held = {"slot": NINE, "unfinished": NINE, "fence": nine, "holder": "other", "instanceId": "x", "instance": "x"}
-    times = {"acquiredAt": nine, "expiresAt": nine + 600_000, "attempt": 1, "nextAt": nine + 60_000}
-    one.store.set(NODE, {**node, **held, **times})
-    one.go_on(31)
-    one.look()
-    one.go_on(65)
-    assert one.jobs.sent == []
+    one.wait()
     if is_paused:
         one.pause()
-    one.store.set(f"{NODE}/unfinished", None)
-    one.store.set(f"{NODE}/releasedAt", to_milliseconds(one.clock.time))
-    one.store.set(f"{NODE}/expiresAt", to_milliseconds(one.clock.time))
+    one.free()
     one.go_on(10)
     assert one.jobs.sent == ([] if is_paused else [f"queued:42:{NEXT}"])
+    told = [event for event in one.events if event.slug == "lock.refused"]
+    assert [(event.name, event.fields["reason"]) for event in told] == [("queued:42", "paused")] * is_paused
+    assert all("by ann" in event.message and "`firecron resume queued`" in event.message for event in told)
+    assert [event for event in one.events if event.slug == "job.schedule_differs"] == []
+
+
+def test_a_tick_that_waits_is_refused_where_the_pause_of_its_job_may_not_be_read() -> None:
+    """As it would be where its entry may not be read: nothing begins, and the reason is told."""
+    one = Alone()
+    one.wait()
+    one.free()
+    one.network.before = failing_for("cron-locks/queued", Denied("no"))
+    one.go_on(10)
+    assert (one.jobs.sent, one.refusals()) == ([], [("queued:42", "denied")])
+
+
+def test_a_first_try_reads_no_pause() -> None:
+    """The look that has found the tick has read it."""
+    one = Alone()
+    one.go_on(29)
+    one.network.requests()
+    one.go_on(1)
+    assert one.jobs.sent == [f"queued:42:{NINE}"]
+    assert one.network.requests("cron-locks/queued") == []
+
+
+def test_a_claim_that_may_have_been_written_goes_on_though_the_job_is_paused() -> None:
+    """Nobody else could free the lock that it may have."""
+    one = Alone()
+    one.wait()
+    one.free()
+
+    def lose() -> None:
+        one.network.before = failing_for(NODE, Unavailable("away"))
+        raise Unavailable("the reply was lost")
+
+    one.network.next("swap", after=lose)
+    one.go_on(5)
+    assert one.jobs.sent == []
+    one.pause()
+    one.network.before = lambda method, path: None
+    one.go_on(5)
+    assert one.jobs.sent == [f"queued:42:{NEXT}"]
 
 
 def test_each_tick_of_a_paused_job_is_passed_over_as_it_comes() -> None:
