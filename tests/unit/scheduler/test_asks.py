@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +58,17 @@ def test_an_ask_waits_while_the_lock_is_held(hears: bool) -> None:
     lease.release()
     bench.world.advance(5)
     assert len(bench.runs) == 1
+
+
+@pytest.mark.parametrize("kind", ["run", "resume"])
+def test_what_keeps_an_ask_waiting_is_logged_for_who_looks_for_it(kind: AskKind) -> None:
+    """It is tried every few seconds, and the ask's own end says why nothing was run."""
+    bench = Bench("0 9 * * *")
+    one, other = bench.several(2)
+    one.acquire(NAME, 60)
+    bench.ask(kind, slot(0) if kind == "resume" else None)
+    bench.world.advance(40)
+    assert {event.level for event in other.said("lock.refused")} == {logging.DEBUG}
 
 
 def pauses(bench: Bench, one: Instance) -> None:

@@ -68,6 +68,28 @@ def test_a_second_taker_of_a_tick_leaves_the_ask_to_a_slow_first(overlap: str) -
 
 
 @pytest.mark.parametrize("overlap", ["skip", "allow"])
+def test_a_tick_that_was_claimed_for_an_ask_of_another_taker_is_interrupted(overlap: str) -> None:
+    """The claim stands, so the tick is unfinished, and its lock is free at once. Without a lease it was free before."""
+    bench = Bench("0 9 * * *", overlap=overlap)
+    (one,) = bench.several(1)
+
+    def lose(method: Method, path: str) -> None:
+        if method == "swap" and path.startswith("cron-asks"):
+            one.network.before = lambda method, path: None
+            bench.world.store.set(f"{path}/takenBy", "another's")
+
+    one.network.before = lose
+    bench.ask("slot", slot(0))
+    bench.world.advance(32)
+    assert (bench.runs, bench.node()["takenBy"]) == ([], "another's")
+    node = bench.world.node()
+    left = {name: node.get(name) for name in ("slot", "unfinished", "outcome")}
+    unfinished = {"unfinished": slot(0), "outcome": "interrupted"} if overlap == "skip" else {}
+    assert left == {"slot": slot(0), "unfinished": None, "outcome": None, **unfinished}
+    assert (node["releasedAt"], one.said("lock.lost")) == (node["expiresAt"], [])
+
+
+@pytest.mark.parametrize("overlap", ["skip", "allow"])
 def test_the_ask_for_a_tick_whose_claimer_died_has_a_reason(overlap: str) -> None:
     """With a lease it is declined as soon as that is over, else at its end, and the reason says what to do."""
     bench = Bench("0 9 * * *", overlap=overlap)
