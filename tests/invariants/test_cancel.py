@@ -344,6 +344,48 @@ def test_i50_a_cancel_that_the_database_puts_off_comes_when_it_asks_for_it(asked
     assert not lease.cancelled
 
 
+def test_i50_only_a_lease_that_can_be_asked_to_end_is_asked_once() -> None:
+    """One without a fence is left alone, and one that was asked already makes no request."""
+    fleet = Fleet(overlap="cancel_previous")
+    one = fleet.instance()
+    leases = [one.keep("plain"), one.hold(slot())]
+    for requests in (["read", "swap"], []):
+        one.network.requests()
+        assert one.crons.engine.claimer.cancel_here(one.job(), slot(60), leases) is None
+        assert [bool(lease.cancelled) for lease in leases] == [False, True]
+        assert one.network.requests("cron-locks/") == requests
+
+
+def test_i50_a_tick_asks_another_instance_once() -> None:
+    """The run goes on after the cancel: while the tick waits for its end, each try makes one request."""
+    fleet = Fleet(overlap="cancel_previous")
+    one, other = fleet.instance(), fleet.instance()
+    lease = other.hold(slot(-60))
+    turn = one.attempt(slot())
+    assert one.go_on(turn)
+    assert fleet.world.node()["cancel"] == lease.fence
+    for _ in range(3):
+        one.network.requests()
+        assert one.go_on(turn)
+        assert one.network.requests("cron-locks/") == ["read"]
+
+
+@pytest.mark.parametrize("missing", ["holder", "fence", "unfinished"])
+def test_i50_a_holder_that_the_node_does_not_name_is_not_asked(missing: str) -> None:
+    """A tick has asked one run to end. It waits for the next holder, which may be no run, and leaves the node alone."""
+    fleet = Fleet(overlap="cancel_previous")
+    one, other = fleet.instance(), fleet.instance()
+    other.die_holding(slot(-60))
+    next_holder = {**fleet.world.node(), "holder": "next"}
+    turn = one.attempt(slot())
+    assert one.go_on(turn)
+    fleet.world.put({name: value for name, value in next_holder.items() if name != missing})
+    before = fleet.world.node()
+    one.network.requests()
+    assert one.go_on(turn)
+    assert (fleet.world.node(), one.network.requests("cron-locks/")) == (before, ["read"])
+
+
 def test_i50_a_run_that_is_about_to_begin_is_looked_for_again() -> None:
     """A tick that finds a run that has claimed, and can't be told to end yet, looks again in a second."""
     fleet = Fleet(overlap="cancel_previous")
