@@ -152,6 +152,16 @@ EQUIVALENT: dict[str, str] = {
     ),
     "claimer.Claimer._follow: if not self._database.streams.can_watch: -> if False:": "Such streams tell nothing.",
     "claimer.Claimer._follow: return -> nothing": "Such streams tell nothing.",
+    'claimer.Claimer._try: if job.declared is not None and refusals and all(refusal.reason == "held" for refusal in '
+    'refusals): -> if job.declared is not None and refusals and any(refusal.reason == "held" for refusal in '
+    "refusals):": ("No tick of a stored job takes a claim over, so there is one refusal."),
+    "claimer.Claimer._cancel_elsewhere: if not job.options.cancels_previous or due is None or not "
+    "pending.attempt.is_patient: -> if (not job.options.cancels_previous) or (not pending.attempt.is_patient):": (
+        "A look finds nothing to claim in a lock that is held."
+    ),
+    "claimer.Claimer.cancel_here: return max(again, default=None) -> return min(again, default=None)": (
+        "Such a job has one run here at a time."
+    ),
     "claimer.Claimer._give_up: if newest is not None and (due == newest or (was_held and due < newest)): -> if newest "
     "is not None and (due == newest or (was_held and due <= newest)):": "What is equal is asked for before.",
     "claimer.Claimer._observe: if job.options.reruns and refusal.unfinished is not None and refusal.free_at is not "
