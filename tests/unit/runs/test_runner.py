@@ -17,7 +17,6 @@ from firecron.base.flag import begin_child
 from firecron.base.instants import to_text
 from firecron.errors import ConfigurationError
 from firecron.jobs.registry import Result
-from firecron.ops.operator import Operator
 
 NOW = datetime(2026, 11, 18, 9, tzinfo=UTC)
 ERROR = ValueError("no paper")
@@ -224,22 +223,6 @@ def test_what_its_own_options_have_ended_is_finished(
     assert (result.outcome, "unfinished" in fleet.world.node()) == (outcome, not is_finished)
     (entry,) = fleet.world.history().values()
     assert (result.error is None, "error" in entry) == (outcome == "interrupted", outcome == "lost")
-
-
-def test_the_history_says_why_a_run_was_cancelled(fleet: Fleet) -> None:
-    """Of a run that a cancel has ended the entry has the reason that was given for it, and not what the body raised."""
-    one = fleet.instance()
-
-    def body(run: Run) -> None:
-        operator = Operator(one.locks.database)
-        assert operator.cancel(operator.read(NAME), "the wrong list")
-        fleet.world.advance(15)
-        run.check()
-
-    fleet.body = body
-    (result,) = one.turn(slot())
-    (entry,) = fleet.world.history().values()
-    assert (result.outcome, result.error, entry["error"]) == ("cancelled", None, "the wrong list")
 
 
 def test_the_loss_found_by_the_release_counts(fleet: Fleet) -> None:
@@ -558,6 +541,18 @@ def test_a_minimum_hold_is_over_by_the_time_as_it_is_known_then() -> None:
     assert {result.outcome for result in one.turn(slot())} == {"succeeded"}
     assert fleet.slots() == [slot(-20), slot(-10), slot()]
     assert one.locks.clock.peek() is not None
+
+
+def test_a_minimum_hold_is_waited_for_while_the_time_is_not_known() -> None:
+    """If the machine's clock was set after the release, RTDB's time is not known; the monotonic clock counts then."""
+    fleet = Fleet("*/10 * * * * *", catch_up="all", hold_at_least=5, grace=60)
+    one = fleet.instance()
+    one.turn(slot())
+    one.crons.events.subscribe(lambda event: one.timing.step_wall(60 * (event.slug == "run.succeeded")))
+    fleet.body = lambda run: fleet.world.advance(2)
+    fleet.world.until(22)
+    assert one.go_on(one.attempt(slot(20))) == pytest.approx(3, abs=0.001)
+    assert (fleet.slots(), one.locks.clock.peek()) == ([slot(), slot(10)], None)
 
 
 def test_a_run_that_ended_before_an_interruption_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
