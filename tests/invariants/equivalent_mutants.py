@@ -152,9 +152,10 @@ EQUIVALENT: dict[str, str] = {
     ),
     "claimer.Claimer._follow: if not self._database.streams.can_watch: -> if False:": "Such streams tell nothing.",
     "claimer.Claimer._follow: return -> nothing": "Such streams tell nothing.",
-    'claimer.Claimer._try: if job.declared is not None and refusals and all(refusal.reason == "held" for refusal in '
-    'refusals): -> if job.declared is not None and refusals and any(refusal.reason == "held" for refusal in '
-    "refusals):": ("No tick of a stored job takes a claim over, so there is one refusal."),
+    'claimer.Claimer._try: waits = bool(refusals) and all(refusal.reason == "held" for refusal in refusals) -> waits = '
+    'bool(refusals) and any(refusal.reason == "held" for refusal in refusals)': (
+        "No tick of a stored job takes a claim over, so there is one refusal."
+    ),
     "claimer.Claimer._cancel_elsewhere: if not job.options.cancels_previous or due is None or not "
     "pending.attempt.is_patient: -> if (not job.options.cancels_previous) or (not pending.attempt.is_patient):": (
         "A look finds nothing to claim in a lock that is held."

@@ -206,10 +206,13 @@ class Claimer:
         job, database = pending.attempt.job, self._database
         refusals = [refusal for _, refusal in pending.in_doubt]
         refusals += [] if pending.refusal is None else [pending.refusal]
-        if job.declared is not None and refusals and all(refusal.reason == "held" for refusal in refusals):
+        waits = bool(refusals) and all(refusal.reason == "held" for refusal in refusals)
+        if job.declared is not None and (waits or pending.is_pause_unknown):
             try:
                 pause = database.pause_of(job.declared.name)
+                pending.is_pause_unknown = False
             except StoreError as error:
+                pending.is_pause_unknown = True  # nothing was written, so the next try reads it again
                 return not_known(job.name, "denied" if isinstance(error, Denied) else "unavailable", error)
             if pause is not None:
                 return paused(job.name, job.declared.name, pause)

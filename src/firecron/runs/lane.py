@@ -133,6 +133,7 @@ class PendingClaim:
     `in_doubt` has the earlier ticks that may have been claimed since they were refused, in this way or by others, each
     with its last refusal. `cancelled` is the holder of the run that this claim has cancelled. `follow` follows the
     lock of another instance's run, which the tick waits for, from the first refusal to the end of the claim.
+    `is_pause_unknown` says that the last try could not read the pause of its stored job, and so has asked for nothing.
     """
 
     attempt: Attempt
@@ -144,6 +145,7 @@ class PendingClaim:
     in_doubt: list[tuple[str, Refusal]] = field(default_factory=list)
     cancelled: str | None = None
     follow: Tries | None = None
+    is_pause_unknown: bool = False
 
     def retarget(self, attempt: Attempt) -> None:
         """Try for another tick with the same token: a write whose reply was lost may still become a win."""

@@ -113,6 +113,22 @@ def test_a_tick_that_waits_is_refused_where_the_pause_of_its_job_may_not_be_read
     assert (one.jobs.sent, one.refusals()) == ([], [("queued:42", "denied")])
 
 
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_a_tick_that_waits_does_not_begin_while_the_pause_of_its_job_is_not_known(is_paused: bool) -> None:
+    """Each try reads it until it is known, although the one before was refused because of that, and not as held."""
+    one = Alone()
+    one.wait()
+    one.free()
+    if is_paused:
+        one.pause()
+    one.network.before = failing_for("cron-locks/queued", Unavailable("away"))
+    one.go_on(10)
+    assert (one.jobs.sent, one.refusals()) == ([], [])
+    one.network.before = lambda method, path: None
+    one.go_on(10)
+    assert one.jobs.sent == [f"queued:42:{NEXT}"] * (not is_paused)
+
+
 def test_a_first_try_reads_no_pause() -> None:
     """The look that has found the tick has read it."""
     one = Alone()
@@ -124,9 +140,12 @@ def test_a_first_try_reads_no_pause() -> None:
 
 
 def test_a_claim_that_may_have_been_written_goes_on_though_the_job_is_paused() -> None:
-    """Nobody else could free the lock that it may have."""
+    """Nobody else could free the lock that it may have. Before it was made, the pause was not known for a while."""
     one = Alone()
     one.wait()
+    one.network.before = failing_for("cron-locks/queued", Unavailable("away"))
+    one.go_on(5)
+    one.network.before = lambda method, path: None
     one.free()
 
     def lose() -> None:
