@@ -562,4 +562,21 @@ EQUIVALENT: dict[str, str] = {
     '(pending is None) or (lane.state != "waiting") or (not pending.hears):': (
         "A claim is pending without an attempt only after a worker came, and then the lane's state is another one."
     ),
+    "runner.Runner.go_on: self._lanes.play(Lane.leave, attempt) (#3) -> nothing": ("There can't be that many rounds."),
+    "runner.Runner.go_on: self._lanes.play(Lane.leave, attempt) (#3) -> self._lanes.play(attempt, Lane.leave)": (
+        "There can't be that many rounds."
+    ),
+    "runner.Runner.run_manually: with self._place_at_once(job, None, trigger) as attempt: -> with "
+    "self._place_at_once(job, trigger, None) as attempt:": (
+        "Of an attempt by hand that claims no tick nobody reads tick or trigger."
+    ),
+    "runner.Runner.cancel_previous: if due is None or not self.wants(job): -> if (not self.wants(job)):": (
+        "What stands in line has a tick."
+    ),
+    "runner.Runner.cancel_previous: earlier = [run for run in runs if run.is_of_its_tick and run.slot is not "
+    "None and run.slot < due] -> earlier = [run for run in runs if run.is_of_its_tick and (run.slot < due)]": (
+        "What is of its tick has one."
+    ),
+    "runner.Runner.cancel_previous: leases = [run.lease for run in earlier if isinstance(run.lease, Lease)] -> "
+    "leases = [run.lease for run in earlier if True]": ("A run that holds no lock leaves no tick unfinished."),
 }

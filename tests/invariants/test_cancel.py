@@ -11,7 +11,7 @@ from tests.simulation.instance import Instance
 from tests.simulation.network import failing, nothing
 from tests.simulation.world import NAME, World, slot
 
-from firecron import Run
+from firecron import Run, distributed_cron
 from firecron.base.instants import to_datetime
 from firecron.errors import Unavailable
 from firecron.lock.blocks import try_once
@@ -403,6 +403,38 @@ def test_i50_a_run_that_is_about_to_begin_is_looked_for_beside_a_run_by_hand() -
     fleet.body = lambda run: found.append(one.runner.cancel_previous(one.attempt(slot(60))))
     assert one.crons.registry.trigger(NAME).outcome == "succeeded"
     assert found == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "due", "is_paused", "found"),
+    [
+        (NAME, 120, False, (None, True)),
+        (NAME, 60, False, (1.0, False)),
+        (NAME, 0, False, (1.0, False)),
+        (NAME, 120, True, (None, False)),
+        ("other", 120, False, (1.0, False)),
+    ],
+)
+def test_i50_a_tick_cancels_the_run_of_an_earlier_tick_alone(
+    name: str, due: int, is_paused: bool, found: tuple[float | None, bool]
+) -> None:
+    """A run of the same tick, of a later one, or of another job is not cancelled on the instance; nor is any by a job
+    that is paused there.
+    """
+    fleet = Fleet(overlap="cancel_previous")
+    one = fleet.instance()
+    one.crons.registry.add(distributed_cron("other", "* * * * *", overlap="cancel_previous")(lambda: None))
+    seen: list[tuple[float | None, bool]] = []
+
+    def body(run: Run) -> None:
+        if is_paused:
+            one.crons.registry.pause(NAME)
+        seen.append((one.runner.cancel_previous(one.attempt(slot(due), name)), bool(run.cancelled)))
+
+    fleet.body = body
+    fleet.world.until(60)
+    one.turn(slot(60))
+    assert seen == [found]
 
 
 @pytest.mark.parametrize("is_own", [True, False])

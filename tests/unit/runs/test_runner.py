@@ -528,6 +528,37 @@ def test_an_error_beside_a_minimum_hold_frees_the_lane() -> None:
     assert {result.outcome for result in one.turn(slot(10))} == {"succeeded"}
 
 
+@pytest.mark.parametrize(("hold", "took", "ran"), [(0, 0, [-20, -10, 0, 10]), (10, 9.5, [-20, -10, 0])])
+def test_a_tick_that_comes_between_two_claims_of_a_turn(hold: float, took: float, ran: list[int]) -> None:
+    """While the run of a missed tick is recorded, a newer tick comes: it is skipped if the minimum hold of that run is
+    not over, if only by half a second. Without a hold it runs, also if RTDB's time is found to be earlier than it was.
+    """
+    fleet = Fleet("*/10 * * * * *", catch_up="all", hold_at_least=hold, grace=60)
+    one = fleet.instance()
+    before = START - 30_000
+    fleet.world.put(
+        {"acquiredAt": before, "expiresAt": before, "releasedAt": before, "holder": "theirs", "slot": slot(-30)}
+    )
+    fleet.world.until(1)
+
+    def body(run: Run) -> None:
+        fleet.world.advance(took)
+        if not hold:
+            one.locks.clock.observe(START + 990, fleet.world.mono(), fleet.world.mono())
+
+    def come(method: str, path: str) -> None:
+        if path.endswith(slot(-20)):
+            one.network.before = lambda method, path: None
+            fleet.body = lambda run: None
+            fleet.world.until(11)
+            one.turn(slot(10))
+
+    fleet.body, one.network.before = body, come
+    one.turn(slot())
+    assert fleet.slots() == [slot(seconds) for seconds in ran]
+    assert slots_of(one, "run.skipped") == [slot(10) if hold else slot()]
+
+
 def test_a_minimum_hold_is_over_by_the_time_as_it_is_known_then() -> None:
     """If RTDB's time is found to be earlier during a hold, the turn waits longer, and all that it catches up is run."""
     fleet = Fleet("*/10 * * * * *", catch_up="all", hold_at_least=5, grace=60)

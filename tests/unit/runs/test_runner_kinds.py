@@ -213,6 +213,29 @@ def test_a_place_is_free_although_its_freeing_was_interrupted(fleet: Fleet, monk
     assert one.crons.registry.trigger(NAME).outcome == "succeeded"
 
 
+def test_the_next_in_line_is_called_although_its_call_was_interrupted() -> None:
+    """If Ctrl-C comes as a run by hand ends, just as the tick that waits for it is called, that tick runs."""
+    fleet = Fleet(overlap="queue")
+    one = fleet.instance()
+    crew = vars(one.crew)
+
+    def interrupted(work: object) -> None:
+        del crew["submit"]
+        raise KeyboardInterrupt
+
+    def body(run: Run) -> None:
+        if run.slot is None:
+            fleet.world.until(60)
+            one.crons.engine.lanes.stand(one.attempt(slot(60)))
+            crew["submit"] = interrupted
+
+    fleet.body = body
+    with pytest.raises(KeyboardInterrupt):
+        one.crons.registry.trigger(NAME)
+    fleet.world.advance(1)
+    assert fleet.slots() == [None, slot(60)]
+
+
 def test_a_stop_waits_for_nothing_whose_end_was_interrupted(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """If Ctrl-C comes just as a run by hand is noted as ended, no later stop waits for it."""
     one = fleet.instance()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.simulation.instance import Instance
-from tests.simulation.network import failing
+from tests.simulation.network import Method, failing
 from tests.simulation.world import NAME, START, World, slot
 from tests.unit.scheduler.asking import NEVER, Bench
 
@@ -410,6 +410,25 @@ def test_where_no_lock_keeps_takers_apart_the_swap_does(options: dict[str, objec
     bench.world.advance(90)
     assert len(bench.runs) == 1
     assert bench.node() is None
+
+
+@pytest.mark.parametrize("overlap", ["skip", "allow"])
+@pytest.mark.parametrize("kind", ["run", "slot"])
+def test_an_ask_that_is_deleted_just_before_it_is_taken_runs_nothing(kind: AskKind, overlap: str) -> None:
+    """Whoever has the lock for it finds nothing to take, gives the lock back, and complains of nothing."""
+    bench = Bench("0 9 * * *", overlap=overlap)
+    (one,) = bench.several(1)
+
+    def delete(method: Method, path: str) -> None:
+        if (method, path) == ("swap", f"cron-asks/{NAME}"):
+            bench.world.store.set(path, None)
+
+    one.network.before = delete
+    bench.ask(kind, slot(0) if kind == "slot" else None)
+    bench.world.advance(40)
+    assert (bench.runs, bench.node(), bench.lapses()) == ([], None, [])
+    assert "releasedAt" in bench.world.node()
+    assert one.slugs("ask.", "run.") == []
 
 
 def test_an_ask_without_an_answer_is_not_written_again() -> None:

@@ -10,6 +10,7 @@ from tests.simulation.network import Method
 from tests.simulation.world import NAME, slot
 from tests.unit.scheduler.asking import Bench
 
+from firecron import Run
 from firecron.base.instants import to_text
 from firecron.lock.asks import VALID
 from firecron.store import Snapshot
@@ -42,6 +43,27 @@ def test_a_missed_tick_is_asked_for() -> None:
     assert (len(bench.runs), bench.node()) == (1, None)
     assert len(bench.lapses()) == 1
     assert one.world.node()["outcome"] == "succeeded"
+
+
+def test_an_ask_is_taken_for_its_own_tick() -> None:
+    """A run that died before that tick is rerun first. Until then nobody has taken the ask: if the instance dies in the
+    rerun, another one does.
+    """
+    bench = Bench("0 9 * * *", on_abandoned="rerun")
+    (one,) = bench.several(1)
+    yesterday, asks = slot(-86_400), list[Any]()
+    bench.world.put({"expiresAt": 1, "acquiredAt": 1, "holder": "h", "slot": yesterday, "unfinished": yesterday})
+    ask = bench.ask("slot", slot(0))
+
+    def body(run: Run) -> None:
+        bench.world.advance(1)
+        asks.append(bench.node())
+
+    bench.body = body
+    one.crons.engine.asks.look_if_due()
+    bench.world.advance(3)
+    assert [run.slot and to_text(run.slot) for run in bench.runs] == [yesterday, slot(0)]
+    assert (asks[0], bench.node()) == (ask.to_node(), None)
 
 
 @pytest.mark.parametrize("overlap", ["skip", "allow"])
