@@ -176,8 +176,9 @@ class Claimer:
             self._cancel_elsewhere(pending, answer)
             pending.tries += 1
             delay = self._delay(pending, answer)
-            is_for_others = answer.reason == "slot_done" and (answer.slot or "") < (due or "")
-            has_news = pending.ends is None or is_for_others
+            is_done = answer.reason == "slot_done"
+            is_for_others = is_done and (answer.slot or "") < (due or "")
+            has_news = is_for_others if is_done else pending.ends is None
             if not (has_news and attempt.is_patient and self._is_late(job.options, due)):
                 break
             # The time has shown during the try that the grace is over, so that perhaps no tick was asked for.

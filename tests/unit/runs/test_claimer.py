@@ -238,10 +238,13 @@ def test_a_try_that_outlasts_the_grace_is_no_tick_of_others(late: float) -> None
     assert (fleet.slots(), one.said("lock.refused")) == ([], [])
 
 
-def test_an_answer_that_comes_late_is_an_answer(fleet: Fleet) -> None:
+@pytest.mark.parametrize("knows_time", [True, False])
+def test_an_answer_that_comes_late_is_an_answer(fleet: Fleet, knows_time: bool) -> None:
     """Who learns after the end of the grace that another has claimed the tick doesn't call it missed."""
     one, other = fleet.instance(), fleet.instance()
     other.turn(slot())
+    if not knows_time:
+        one.timing.step_wall(3_600)
 
     def slowly(method: str, path: str) -> None:
         one.network.before = lambda method, path: None
