@@ -51,7 +51,7 @@ class Claim:
     def __init__(self, model: StepModel, number: int) -> None:
         self.model = model
         self.number = number
-        self.claimant = Claimant("job", "tick", 10 * number, number, f"claim {number}")
+        self.claimant = Claimant(10 * number, number, f"claim {number}")
         self.is_trusted = True
         self.is_alive = True
         self.calls = 0

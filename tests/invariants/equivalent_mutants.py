@@ -78,14 +78,6 @@ EQUIVALENT: dict[str, str] = {
     "runner.Runner._steps: if not job.options.has_steps or fence is None: -> if (not job.options.has_steps):": (
         "A job with steps takes a fence with each claim."
     ),
-    "runner.Runner._steps: return lambda run: Steps( run, lease, self._database.paths.steps_of(job.name, key), "
-    "Claimant(job.name, key, fence, run.attempt, self._database.identity.instance), lambda: started.server + "
-    "round(self._database.timing.mono() - started.mono), is_first=claimed.is_first, is_async=job.is_async, ) -> "
-    "return lambda run: Steps( run, lease, self._database.paths.steps_of(job.name, key), Claimant(key, job.name, "
-    "fence, run.attempt, self._database.identity.instance), lambda: started.server + "
-    "round(self._database.timing.mono() - started.mono), is_first=claimed.is_first, is_async=job.is_async, )": (
-        "Neither the name nor the tick of a claimant is read."
-    ),
     "runner.Runner._begin: lag = ( None if claimed.claim is None or execution.slot is None else started.server - "
     "to_milliseconds(execution.slot) ) -> lag = ( None if (claimed.claim is None) else started.server - "
     "to_milliseconds(execution.slot) )": ("A claim has a slot."),

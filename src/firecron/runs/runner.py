@@ -435,7 +435,7 @@ class Runner:
             run,
             lease,
             self._database.paths.steps_of(job.name, key),
-            Claimant(job.name, key, fence, run.attempt, self._database.identity.instance),
+            Claimant(fence, run.attempt, self._database.identity.instance),
             lambda: started.server + round(self._database.timing.mono() - started.mono),
             is_first=claimed.is_first,
             is_async=job.is_async,

@@ -331,10 +331,8 @@ def _writing(
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
-    """Whose steps they are: one claim of a tick. `tick` is the key of its entry in the history."""
+    """Whose steps they are: one claim of a tick."""
 
-    name: str
-    tick: str
     fence: int
     attempt: int
     instance: str
