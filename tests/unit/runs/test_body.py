@@ -6,6 +6,7 @@ import asyncio
 import threading
 import traceback
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError as CancelledFuture
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
@@ -150,73 +151,43 @@ def raising_async(error: BaseException) -> Callable[[], Coroutine[object, object
 
 
 @pytest.mark.parametrize("make", [raising, raising_async])
-@pytest.mark.parametrize(
-    ("error", "lost", "stopping", "outcome"),
-    [
-        (ValueError("no"), False, False, "failed"),
-        (ValueError("no"), True, True, "failed"),
-        (SystemExit(1), False, False, "failed"),
-        (KeyboardInterrupt(), False, False, "failed"),
-        (GeneratorExit(), False, False, "failed"),
-        (asyncio.CancelledError(), False, False, "failed"),
-        (asyncio.CancelledError(), False, True, "interrupted"),
-        (asyncio.CancelledError(), True, True, "lost"),
-        (Stopping(), False, True, "interrupted"),
-        (LeaseLost(), True, False, "lost"),
-        # Some other lock's.
-        (LeaseLost(), False, False, "failed"),
-    ],
-)
-def test_an_end_is_understood(
-    make: Callable[[BaseException], Callable[[], object]],
-    loop: asyncio.AbstractEventLoop | None,
-    error: BaseException,
-    lost: bool,
-    stopping: bool,
-    outcome: str,
+def test_what_a_job_raises_ends_nothing_but_its_call(
+    make: Callable[[BaseException], Callable[[], object]], loop: asyncio.AbstractEventLoop | None
 ) -> None:
-    """Whatever a job raises comes back as an ending; it is `lost` or `interrupted` only where that is so."""
-    run = make_run()
-    for flag, is_set in ((run.lost, lost), (run.stopping, stopping)):
-        if is_set:
-            flag.set()
-    ended_by = body_of(job_of(make(error)), run, loop).call()
-    assert outcome_of(run, ended_by) == outcome
-    assert type(ended_by) is type(error)
-    if loop is not None:
-        assert loop.is_running(), "a job's SystemExit has ended the application"
+    """Whatever it is comes back as an error, and neither the calling thread nor the application's loop ends by it."""
+    for error in (ValueError(), SystemExit(1), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()):
+        assert type(body_of(job_of(make(error)), make_run(), loop).call()) is type(error)
+        assert loop is None or loop.is_running()
 
 
-@pytest.mark.parametrize("make", [raising, raising_async])
+FLAGS = ("lost", "cancelled", "stopping")
+
+
 @pytest.mark.parametrize(
-    ("error", "cancelled", "lost", "stopping", "outcome"),
+    ("error", "flags", "outcome"),
     [
-        (Cancelled(), True, False, False, "cancelled"),
-        (Cancelled(), True, False, True, "cancelled"),
-        (Cancelled(), False, False, False, "failed"),  # some other lock's
-        (Cancelled(), True, True, False, "cancelled"),
-        (asyncio.CancelledError(), True, False, False, "cancelled"),
-        (asyncio.CancelledError(), True, False, True, "cancelled"),
-        (asyncio.CancelledError(), True, True, False, "lost"),
-        (Stopping(), True, False, True, "interrupted"),
-        (ValueError("its own"), True, False, False, "failed"),
+        (None, FLAGS, "succeeded"),
+        (ValueError(), FLAGS, "failed"),
+        (SystemExit(1), FLAGS, "failed"),
+        (asyncio.CancelledError(), (), "failed"),
+        (asyncio.CancelledError(), ("stopping",), "interrupted"),
+        (asyncio.CancelledError(), ("cancelled", "stopping"), "cancelled"),
+        (asyncio.CancelledError(), FLAGS, "lost"),
+        (CancelledFuture(), ("stopping",), "interrupted"),
+        (Stopping(), FLAGS, "interrupted"),
+        (Stopping(), (), "interrupted"),
+        (LeaseLost(), FLAGS, "lost"),
+        (LeaseLost(), ("cancelled", "stopping"), "failed"),  # some other lock's
+        (Cancelled(), FLAGS, "cancelled"),
+        (Cancelled(), ("lost", "stopping"), "failed"),  # some other lock's
     ],
 )
-def test_the_end_of_a_cancelled_run_is_understood(
-    make: Callable[[BaseException], Callable[[], object]],
-    error: BaseException,
-    cancelled: bool,
-    lost: bool,
-    stopping: bool,
-    outcome: str,
-) -> None:
-    """Who ends by the cancel is `cancelled`; who raises something else has its own outcome."""
+def test_an_end_is_understood(error: BaseException | None, flags: tuple[str, ...], outcome: str) -> None:
+    """Who ends by a loss, a cancel or a stop has that outcome, in this order; all other errors are the job's own."""
     run = make_run()
-    for flag, is_set in ((run.cancelled, cancelled), (run.lost, lost), (run.stopping, stopping)):
-        if is_set:
-            flag.set()
-    ended_by = body_of(job_of(make(error)), run, None).call()
-    assert (outcome_of(run, ended_by), type(ended_by)) == (outcome, type(error))
+    for name in flags:
+        getattr(run, name).set()
+    assert outcome_of(run, error) == outcome
 
 
 def test_what_contexts_swallow_is_a_failure_all_the_same() -> None:
