@@ -31,6 +31,8 @@ _LAST_WAVE = 4 * SECOND
 _SURVIVOR_ASKS, _LEFT_TO_OTHERS = 1.5, 2.0
 # After a request without an answer the next ones follow within this, in the same try or in the next.
 _HEARS = 6 * SECOND
+# A try has as long as a request has, also at the end of a grace.
+_LONGEST_TRY = 3 * SECOND
 # So many bodies of a job with overlap="allow" run on one machine at a time.
 _AT_ONCE = 3
 
@@ -141,14 +143,16 @@ class Reasons:
         A tick that is tried again until its grace is over also hears of a claim whose reply was lost.
         """
         instance, spec = self._instances[claim.machine], self._job.spec
-        start, end = claim.at - SECOND, claim.at + self.needs
+        # The last try may have begun in trouble, and have had little time left after it (seed 2002457).
+        is_last = claim.slot is None or not self._is_tried_again(claim)
+        start, end = claim.at - (_LONGEST_TRY if is_last else SECOND), claim.at + self.needs
         lease_ends = claim.at + int((spec.lock_ttl - 3) * SECOND)
         # Who has given up a write looks again only while the tick can still start.
         troubles = [*instance.wire.troubles, *((at, at) for at in instance.wire.belated)]
         # Trouble that comes after the lease has kept nobody from beginning (seeds 12415 and 12774).
         ended = [until for since, until in troubles if until >= start and since <= min(end, lease_ends)]
         if ended:
-            if claim.slot is None or claim.attempt > 1 or not self._is_tried_again(claim):
+            if is_last or claim.slot is None or claim.attempt > 1:
                 return False
             end = max(until for since, until in troubles if until >= start and since <= lease_ends) + _HEARS
             if any(claim.at <= at <= end for at in instance.wire.denied):
