@@ -158,13 +158,12 @@ BREAKS = (
           "if open_tick is None:\n            self._submit(partial(self.stand, attempt))", first=_MORE_SELDOM),
     Break("a tick that waits for a worker forgets the lock", "runs.lane",
           "now - attempt.came > margin", "False"),
-    Break("two attempts of a job try at a time", "runs.lane",
-          'self.state not in ("called", "holding")', "False"),
     Break(
         "news doesn't wake the ticker",
         "scheduler.ticker",
         "        self.has_news = True\n        self._changed.notify_all()",
         "        self.has_news = True",
+        first=_SELDOM,
     ),
     Break("a worker's wake-up is lost", "base.threads",
           "                worker.called.notify()  # first: after Ctrl-C here it ends without work\n", ""),
@@ -402,8 +401,6 @@ BREAKS = (
           "self._replan(watched, before, found[:1], now, horizon)",
           first=_ENTRIES),
     # --- holds, and asks for runs
-    Break("a declaration does not look at the holds", "lock.holds",
-          "    try:\n        holds = standing_holds(database)", "    try:\n        holds = []", first=_HELD),
     Break("an unhold takes back every pause", "lock.holds",
           "left = [pause for pause in pauses if pause.hold not in gone]", "left: list[Pause] = []", first=_HELD),
     Break("an unhold takes back what another hold covers", "lock.holds",
