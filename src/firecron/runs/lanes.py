@@ -126,7 +126,7 @@ class Lanes:
 
     def due(self, job: Job, slot: str) -> None:
         """Ask for a tick that has come, or leave it open."""
-        attempt = self.attempt(job, slot)
+        attempt = self.attempt(job, slot, is_later=self._is_overdue(job, slot))
         with self._lock:
             open_tick = attempt.lane.open = None if self.stopping else self._left_open(attempt, slot)
         if open_tick is None:
@@ -176,6 +176,14 @@ class Lanes:
         wave = TickWave(now, self.tickets.distance(place_of_tick(job.name, slot)), size)
         return None if wave.asks_at(size, self._contenders) == now else OpenTick(attempt, wave)
 
+    def _is_overdue(self, job: Job, slot: str) -> bool:
+        """Return whether the ticker brings the tick late, as after a time in which RTDB's time was not known: the run
+        that held the lock when the tick came may have ended since.
+        """
+        moment = self._database.clock.peek() if job.options.asks_in_waves else None
+        latest = to_milliseconds(slot) + job.options.jitter + self._database.margin
+        return moment is not None and moment.server > latest
+
     def _judge(self, open_tick: OpenTick, *, is_look: bool = False) -> None:
         """Ask for an open tick if its time has come; else see to it that it is judged again."""
         attempt, now = open_tick.attempt, self._database.timing.mono()
@@ -188,7 +196,7 @@ class Lanes:
             if isinstance(found, str):
                 attempt.lane.open = None
         if found == "ask":
-            attempt.is_later = ends is not None
+            attempt.is_later |= ends is not None
             self.stand(attempt)
         elif isinstance(found, float) and found < math.inf:
             # A millisecond later, because calls come at whole milliseconds. A look that came too early would plan the

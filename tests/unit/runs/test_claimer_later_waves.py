@@ -178,3 +178,17 @@ def test_a_later_wave_that_comes_after_the_grace_still_reruns_what_was_abandoned
     assert (rerun.run.trigger, rerun.outcome) == ("rerun", "succeeded")
     assert fleet.slots() == [slot()]
     assert [event.fields["slot"] for event in one.said("run.missed")] == [slot(60)]
+
+
+@pytest.mark.parametrize(("until", "ran"), [(62, []), (61, [slot(60)]), (30, [slot(60)])])
+def test_a_tick_that_the_ticker_brings_late_is_skipped_if_the_lock_was_held(until: float, ran: list[str]) -> None:
+    """So it is if RTDB's time was not known as the tick came: the run before it has ended once the tick is asked for.
+    """
+    fleet = Fleet(grace=300)
+    overrun(fleet, until)
+    one = fleet.instance()
+    fleet.world.until(100)
+    one.locks.database.clock.now(one.locks.database.deadline())
+    one.crons.engine.lanes.due(one.job(), slot(60))
+    fleet.world.advance(1)
+    assert fleet.slots()[1:] == ran
