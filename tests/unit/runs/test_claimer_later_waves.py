@@ -182,8 +182,7 @@ def test_a_later_wave_that_comes_after_the_grace_still_reruns_what_was_abandoned
 
 @pytest.mark.parametrize(("until", "ran"), [(62, []), (61, [slot(60)]), (30, [slot(60)])])
 def test_a_tick_that_the_ticker_brings_late_is_skipped_if_the_lock_was_held(until: float, ran: list[str]) -> None:
-    """So it is if RTDB's time was not known as the tick came: the run before it has ended once the tick is asked for.
-    """
+    """So it is if RTDB's time was not known as the tick came: the run before it has ended by then."""
     fleet = Fleet(grace=300)
     overrun(fleet, until)
     one = fleet.instance()
