@@ -87,7 +87,8 @@ class Attempt:
     `looks_back` is for a tick from before this instance had the job: it claims only if the job has run before, or
     `had_others` says that other instances had the job by then. One that `insists` tries again soon if the database
     can't be reached: a lock was seen to expire now. One that `is_later` tries some time after its tick (in a later
-    wave, once a worker is free, on a new instance): the tick is skipped if the lock was held when it came.
+    wave, once a worker is free, once RTDB's time is known, on a new instance): the tick is skipped if the lock was held
+    when it came.
 
     `results` are the results of its runs, or its refusal. `claimed_at` is the clock reading of the claim of its last
     run, from which that run's minimum hold counts. `tries_at` is when it tries again, on the monotonic clock, and
