@@ -7,6 +7,7 @@ from tests.invariants.mutants import in_file
 LANE = "tests/unit/runs/test_lane.py"
 ALONE = "tests/unit/runs/test_lanes_alone.py"
 WAVES = "tests/unit/scheduler/test_waves.py"
+LATER = "tests/unit/runs/test_claimer_later_waves.py"
 FOLLOWS = "tests/unit/runs/test_claimer_follows.py"
 CLAIMS = "tests/unit/runs/test_lane_claims.py"
 
@@ -203,8 +204,12 @@ LANE_MUTANTS = (
         ("            if isinstance(found, str):\n                attempt.lane.open = None\n", "", WAVES),
         ('if found == "ask":', 'if found != "over":', WAVES),
         ('if found == "ask":', "if isinstance(found, str):", WAVES),
-        ("attempt.is_later = ends is not None", "attempt.is_later = True", WAVES),
-        ("attempt.is_later = ends is not None", "attempt.is_later = False", WAVES),
+        ("is_later=self._is_overdue(job, slot)", "is_later=False", LATER),
+        ("+ job.options.jitter + self._database.margin", "+ self._database.margin", LATER),
+        ("+ job.options.jitter + self._database.margin", "+ job.options.jitter", LATER),
+        ("moment is not None and moment.server > latest", "moment is not None", LATER),
+        ("attempt.is_later |= ends is not None", "attempt.is_later = True", WAVES),
+        ("attempt.is_later |= ends is not None", "pass", WAVES),
         ("isinstance(found, float) and found < math.inf:", "isinstance(found, float):", WAVES),
         ("(math.floor(found - now) + 2) / 1000", "(math.floor(found - now) + 1) / 1000", WAVES),
         ("if now is None or not is_long_enough(time - options.jitter, self._heartbeat):", "if now is None:", WAVES),

@@ -180,10 +180,17 @@ def test_a_later_wave_that_comes_after_the_grace_still_reruns_what_was_abandoned
     assert [event.fields["slot"] for event in one.said("run.missed")] == [slot(60)]
 
 
-@pytest.mark.parametrize(("until", "ran"), [(62, []), (61, [slot(60)]), (30, [slot(60)])])
-def test_a_tick_that_the_ticker_brings_late_is_skipped_if_the_lock_was_held(until: float, ran: list[str]) -> None:
-    """So it is if RTDB's time was not known as the tick came: the run before it has ended by then."""
-    fleet = Fleet(grace=300)
+@pytest.mark.parametrize(
+    ("until", "jitter", "ran"),
+    [(62, 0, []), (62, 38, []), (62, 39.5, [slot(60)]), (61, 0, [slot(60)]), (30, 0, [slot(60)])],
+)
+def test_a_tick_that_the_ticker_brings_late_is_skipped_if_the_lock_was_held(
+    until: float, jitter: float, ran: list[str]
+) -> None:
+    """So it is if RTDB's time was not known as the tick came: the run before it has ended by then. What jitter and a
+    margin may have put off is not late.
+    """
+    fleet = Fleet(grace=300, jitter=jitter)
     overrun(fleet, until)
     one = fleet.instance()
     fleet.world.until(100)
