@@ -243,7 +243,7 @@ class Oracle:
         again = self._bodies.get(id(run))
         if again is not None:
             again.calls += 1
-            again.is_running = True
+            again.ended, again.is_running = None, True
             if again.calls > job.spec.retries + 1:
                 self.violated("1", "{} is called {} times, with {} retries", run, again.calls, job.spec.retries)
             return again
